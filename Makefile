@@ -23,7 +23,7 @@ say  = @mkdir -p $(@D)$(if $(Q), && printf '  %-4s %s\n' $(1) $@)
 .DELETE_ON_ERROR:
 
 # ---- Which sources make which part. The layout is the architecture: see CONTRIBUTING.md. ----
-MPI_SRC     := ext/comm/mpi.c
+MPI_SRC     := $(wildcard ext/comm/mpi*.c)
 ZMQ_SRC     := ext/comm/zmq.c
 LIB_SRC     := $(wildcard $(addprefix ext/,$(addsuffix /*.c,core show losses optimizers plan layers runtime data model \
                                                             engine strategy replica training saving callbacks))) \

@@ -24,14 +24,14 @@ static kolo_status make_room(staged_comm *comm, size_t bytes)
 }
 
 /* The copy back is only enqueued. The next call's copy to `host` is behind it on the same stream. */
-static kolo_status allreduce(kolo_comm *base, void *values, int64_t count, kolo_type type)
+static kolo_status allreduce(kolo_comm *base, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
 {
     staged_comm *comm = (staged_comm *)base;
     size_t bytes = (size_t)count * kolo_type_bytes(type);
     KOLO_TRY(make_room(comm, bytes));
     KOLO_TRY(comm->streams->copy(comm->stream, comm->host, values, bytes));
     KOLO_TRY(comm->streams->synchronize(comm->stream));
-    KOLO_TRY(comm->group->kind->allreduce(comm->group, comm->host, count, type));
+    KOLO_TRY(comm->group->kind->allreduce(comm->group, comm->host, count, type, reduction));
     return comm->streams->copy(comm->stream, values, comm->host, bytes);
 }
 

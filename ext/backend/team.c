@@ -41,6 +41,7 @@ struct kolo_team {
     atomic_bool caller_asleep; /* member 0 sleeps */
     kolo_status (*work)(void *argument, int member); /* of the current run; set before `run` changes, as is argument */
     void *argument;
+    kolo_scope scope; /* the public call that runs the team, which the members' messages name; set as `work` is */
     kolo_failure failure; /* under the lock */
     member members[];
 };
@@ -129,6 +130,7 @@ static void *serve(void *argument)
     for (unsigned long seen = 0;; seen++) {
         wait_for_work(team, seen);
         if (atomic_load(&team->closing)) return NULL;
+        kolo_scope_take_over(team->scope);
         keep_failure(team, team->work(team->argument, self->number));
         if (atomic_fetch_sub(&team->working, 1) == 1) wake_caller(team);
     }
@@ -172,6 +174,7 @@ kolo_status kolo_team_run(kolo_team *team, kolo_status (*work)(void *argument, i
                                            "model of the child's own");
     team->work = work;
     team->argument = argument;
+    team->scope = kolo_scope_now();
     team->failure.code = KOLO_OK;
     atomic_store(&team->working, team->size - 1);
     atomic_fetch_add(&team->run, 1);

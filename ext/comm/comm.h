@@ -1,8 +1,9 @@
 /* The interface for communication between the members of a group.
  *
  * A member is a thread (local.c), a rank (mpi.c), or a thread of a rank (nested.c: local within the rank, another comm
- * between ranks). All members call the same operations in the same order with the same counts. A call returns when
- * its member has the result. A member that fails calls abort(); the calls of the other members then fail with KOLO_COMM
+ * between ranks). All members call the same collectives in the same order with the same counts; a collective first
+ * compares its members' calls (call.h), and fails on all members if they differ. A call returns when its member has the
+ * result. A member that fails calls abort(); the calls of the other members then fail with KOLO_COMM
  * instead of waiting for ever. To write a new comm, fill in a kolo_comm_kind; tests/ext/comm/ compares any comm with
  * self and local.
  */
@@ -15,12 +16,17 @@
 
 typedef struct kolo_comm kolo_comm;
 
-typedef enum kolo_type { KOLO_TYPE_FLOAT, KOLO_TYPE_DOUBLE } kolo_type;
+typedef struct kolo_collective kolo_collective; /* call.h */
 
 /* Bytes of one element. */
 static inline size_t kolo_type_bytes(kolo_type type)
 {
-    return type == KOLO_TYPE_DOUBLE ? sizeof(double) : sizeof(float);
+    static const size_t bytes[] = {[KOLO_TYPE_FLOAT] = sizeof(float),
+                                   [KOLO_TYPE_DOUBLE] = sizeof(double),
+                                   [KOLO_TYPE_INT32] = sizeof(int32_t),
+                                   [KOLO_TYPE_INT64] = sizeof(int64_t),
+                                   [KOLO_TYPE_BYTE] = 1};
+    return bytes[type];
 }
 
 /* Copies data that may be empty, or in its place already. */
@@ -31,8 +37,9 @@ static inline void kolo_copy_bytes(void *to, const void *from, size_t bytes)
 
 typedef struct kolo_comm_kind {
     const char *name;
-    /* values[count] becomes the sum over all members, with the same bits on each member. */
-    kolo_status (*allreduce)(kolo_comm *comm, void *values, int64_t count, kolo_type type);
+    /* values[count] becomes the sum over all members, or what else `reduction` says, with the same bits on each member.
+     * KOLO_REDUCE_MEAN only gives the sum, which the caller divides. */
+    kolo_status (*allreduce)(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction);
     kolo_status (*broadcast)(kolo_comm *comm, void *data, size_t bytes, int root);
     /* all[size × bytes] becomes the data of all members, in the order of their ranks. data may be this member's part of
      * `all`, but must not overlap `all` in any other way. */
@@ -44,6 +51,18 @@ typedef struct kolo_comm_kind {
     kolo_status (*alltoallv)(kolo_comm *comm, const void *send, const size_t *send_bytes, const size_t *send_offsets,
                              void *receive, const size_t *receive_bytes, const size_t *receive_offsets);
     kolo_status (*barrier)(kolo_comm *comm);
+    /* A barrier that compares `call` between the members: for a comm that moves its bytes by other means (NCCL). */
+    kolo_status (*meet)(kolo_comm *comm, const kolo_collective *call);
+    /* Messages between two members, which are no collectives. send() returns when `data` may be changed; a message with
+     * a few bytes is sent even if nobody receives it yet. Messages of one sender with one tag are received in the order
+     * of their sending. Tags are 0 … KOLO_TAG_MOST. */
+    kolo_status (*send)(kolo_comm *comm, const void *data, size_t bytes, int to, int tag);
+    /* Waits for a message from `from` (or KOLO_ANY_RANK) with `tag` (or KOLO_ANY_TAG) and copies it to data[room].
+     * *message says whose it is, and its size. A message of more than `room` bytes stays where it is, and the call
+     * fails with KOLO_INVALID. */
+    kolo_status (*receive)(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message);
+    /* Looks for such a message: *there says whether there is one, and then *message which. Does not wait. */
+    kolo_status (*probe)(kolo_comm *comm, int from, int tag, bool *there, kolo_message *message);
     /* barrier() only for the members that are threads of this process. NULL: there are none. */
     kolo_status (*wait_for_threads)(kolo_comm *comm);
     void (*abort)(kolo_comm *comm);
@@ -63,6 +82,7 @@ typedef struct kolo_comm_kind {
 struct kolo_comm {
     const kolo_comm_kind *kind;
     int rank, size;
+    double patience; /* a factor of the limit of a wait for other members (call.h); 0 counts as 1 */
 };
 
 /* A group of one (self.c); never closed. */

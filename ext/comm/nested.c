@@ -21,12 +21,13 @@ static bool is_leader(const nested *group)
     return group->inner->rank == 0;
 }
 
-static kolo_status nested_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type)
+static kolo_status nested_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type,
+                                    kolo_reduce_op reduction)
 {
     nested *group = (nested *)comm;
     size_t bytes = (size_t)count * kolo_type_bytes(type);
-    KOLO_TRY(group->inner->kind->allreduce(group->inner, values, count, type));
-    if (is_leader(group)) KOLO_TRY(group->outer->kind->allreduce(group->outer, values, count, type));
+    KOLO_TRY(group->inner->kind->allreduce(group->inner, values, count, type, reduction));
+    if (is_leader(group)) KOLO_TRY(group->outer->kind->allreduce(group->outer, values, count, type, reduction));
     return group->inner->kind->broadcast(group->inner, values, bytes, 0);
 }
 
@@ -57,6 +58,58 @@ static kolo_status nested_barrier(kolo_comm *comm)
     KOLO_TRY(group->inner->kind->barrier(group->inner));
     if (is_leader(group)) KOLO_TRY(group->outer->kind->barrier(group->outer));
     return group->inner->kind->barrier(group->inner);
+}
+
+static kolo_status nested_meet(kolo_comm *comm, const kolo_collective *call)
+{
+    nested *group = (nested *)comm;
+    KOLO_TRY(group->inner->kind->meet(group->inner, call));
+    if (is_leader(group)) KOLO_TRY(group->outer->kind->meet(group->outer, call));
+    return group->inner->kind->barrier(group->inner);
+}
+
+/* --- messages: only between threads of the same rank, because other threads than inner member 0 cannot call outer ---
+ */
+
+static kolo_status check_neighbour(const nested *group, int member)
+{
+    if (member != KOLO_ANY_RANK && member / group->inner->size == group->outer->rank) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED,
+                     "replicas %d and %d are threads of different ranks, between which there are no messages; wanted "
+                     "replica %d to %d",
+                     group->comm.rank, member, group->outer->rank * group->inner->size,
+                     (group->outer->rank + 1) * group->inner->size - 1);
+}
+
+static kolo_status nested_send(kolo_comm *comm, const void *data, size_t bytes, int to, int tag)
+{
+    nested *group = (nested *)comm;
+    KOLO_TRY(check_neighbour(group, to));
+    return group->inner->kind->send(group->inner, data, bytes, to % group->inner->size, tag);
+}
+
+/* The number of a member's messages is that in the whole group. */
+static void number_in_group(const nested *group, kolo_message *message)
+{
+    message->from += group->outer->rank * group->inner->size;
+}
+
+static kolo_status nested_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message)
+{
+    nested *group = (nested *)comm;
+    KOLO_TRY(check_neighbour(group, from));
+    KOLO_TRY(group->inner->kind->receive(group->inner, data, room, from % group->inner->size, tag, message));
+    number_in_group(group, message);
+    return KOLO_OK;
+}
+
+static kolo_status nested_probe(kolo_comm *comm, int from, int tag, bool *there, kolo_message *message)
+{
+    nested *group = (nested *)comm;
+    KOLO_TRY(check_neighbour(group, from));
+    KOLO_TRY(group->inner->kind->probe(group->inner, from % group->inner->size, tag, there, message));
+    if (*there) number_in_group(group, message);
+    return KOLO_OK;
 }
 
 /* --- parts of different sizes: packed in the order of the members, so that a rank's parts are contiguous --- */
@@ -324,6 +377,10 @@ static const kolo_comm_kind nested_kind = {
     .allgatherv = nested_allgatherv,
     .alltoallv = nested_alltoallv,
     .barrier = nested_barrier,
+    .meet = nested_meet,
+    .send = nested_send,
+    .receive = nested_receive,
+    .probe = nested_probe,
     .wait_for_threads = nested_wait_for_threads,
     .abort = nested_abort,
     .abort_threads = nested_abort_threads,
@@ -336,10 +393,15 @@ kolo_status kolo_comm_nested_open(kolo_comm *inner, kolo_comm *outer, kolo_comm 
     nested *group = malloc(sizeof *group);
     if (!group) return kolo_fail_memory(sizeof *group, "a group of replicas");
     *group = (nested){
-        .comm = {&nested_kind, outer->rank * inner->size + inner->rank, outer->size * inner->size},
+        .comm = {.kind = &nested_kind,
+                 .rank = outer->rank * inner->size + inner->rank,
+                 .size = outer->size * inner->size},
         .inner = inner,
         .outer = outer,
     };
+    /* While inner member 0 waits for other ranks, its threads wait for it. It must be the first to lose patience,
+     * because it knows which rank is missing. */
+    inner->patience = 2;
     *comm = &group->comm;
     return KOLO_OK;
 }

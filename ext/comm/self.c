@@ -2,9 +2,10 @@
  * Read comm.h first. */
 #include "comm/comm.h"
 
-static kolo_status self_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type)
+static kolo_status self_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type,
+                                  kolo_reduce_op reduction)
 {
-    (void)comm, (void)values, (void)count, (void)type;
+    (void)comm, (void)values, (void)count, (void)type, (void)reduction;
     return KOLO_OK;
 }
 
@@ -47,6 +48,32 @@ static kolo_status self_barrier(kolo_comm *comm)
     return KOLO_OK;
 }
 
+static kolo_status self_meet(kolo_comm *comm, const kolo_collective *call)
+{
+    (void)comm, (void)call;
+    return KOLO_OK;
+}
+
+/* A message to oneself would need memory that nobody frees. */
+static kolo_status self_send(kolo_comm *comm, const void *data, size_t bytes, int to, int tag)
+{
+    (void)comm, (void)data, (void)bytes, (void)to, (void)tag;
+    return kolo_fail(KOLO_INVALID, "there is no other rank to send to: the job has 1 rank");
+}
+
+static kolo_status self_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message)
+{
+    (void)comm, (void)data, (void)room, (void)from, (void)tag, (void)message;
+    return kolo_fail(KOLO_INVALID, "there is no other rank to receive from: the job has 1 rank");
+}
+
+static kolo_status self_probe(kolo_comm *comm, int from, int tag, bool *there, kolo_message *message)
+{
+    (void)comm, (void)from, (void)tag, (void)message;
+    *there = false;
+    return KOLO_OK;
+}
+
 /* Nothing to do: no other member waits. */
 static void self_abort(kolo_comm *comm)
 {
@@ -66,12 +93,16 @@ static const kolo_comm_kind self_kind = {
     .allgatherv = self_allgatherv,
     .alltoallv = self_alltoallv,
     .barrier = self_barrier,
+    .meet = self_meet,
+    .send = self_send,
+    .receive = self_receive,
+    .probe = self_probe,
     .abort = self_abort,
     .close = self_close,
 };
 
 kolo_comm *kolo_comm_self(void)
 {
-    static kolo_comm self = {&self_kind, 0, 1}; /* never written to */
+    static kolo_comm self = {.kind = &self_kind, .size = 1}; /* never written to */
     return &self;
 }

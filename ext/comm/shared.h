@@ -1,21 +1,32 @@
-/* All-reduce, broadcast and barrier through memory that several processes of one host share.
+/* All-reduce, broadcast and barrier through memory that several processes of one host share, and the comparison of
+ * their calls.
  *
  * For ranks that outnumber the cores of their host. An all-reduce with messages needs a logarithmic number of rounds,
  * and in each of them a rank must get a core to answer another rank. Here there are only two barriers for each chunk,
- * and waiting ranks sleep (barrier.h). The caller provides the memory (mpi.c: share_memory()).
+ * and waiting ranks sleep (barrier.h). Ranks that have a core each use only kolo_shared_meet(), and spin before they
+ * sleep. The caller provides the memory (mpi.c: share_memory()).
  */
 #ifndef KOLO_COMM_SHARED_H
 #define KOLO_COMM_SHARED_H
 
 #include "comm/barrier.h"
+#include "comm/call.h"
 #include "comm/comm.h"
+
+struct kolo_shared_head;
+struct kolo_shared_record;
 
 /* One process's access to the memory. Every process must make the same calls in the same order. */
 typedef struct kolo_shared {
-    kolo_futex_barrier *barrier;
+    struct kolo_shared_head *head;
+    struct kolo_shared_record *records[2]; /* [2][size] in the shared memory, the members' calls */
     void **slots[2]; /* [2][size] places in the shared memory, each for one chunk of a member */
-    unsigned turn;   /* number of chunks so far; they use slots[0] and slots[1] in turn */
+    unsigned turn;   /* number of chunks so far; they use records[0] and slots[0], or [1], in turn */
     int rank, size;
+    int spins; /* looks at the barrier before sleeping, for members that have a core each; 0: sleeps at once */
+    double stall_limit; /* seconds; 0: none */
+    void (*idle)(void); /* called from time to time while this member waits for others; NULL: nothing */
+    bool speaks; /* after a failed call: whether this is the member that tells of it */
 } kolo_shared;
 
 /* Bytes of shared memory for a group. The memory must be all zeros before the first member opens it. */
@@ -23,9 +34,13 @@ size_t kolo_shared_bytes(int size);
 kolo_status kolo_shared_open(kolo_shared *shared, void *memory, int rank, int size);
 void kolo_shared_close(kolo_shared *shared); /* does not free the shared memory */
 
-/* As in kolo_comm_kind. They cannot fail; if a member dies, the others wait until they are ended. */
-void kolo_shared_allreduce(kolo_shared *shared, void *values, int64_t count, kolo_type type);
-void kolo_shared_broadcast(kolo_shared *shared, void *data, size_t bytes, int root);
-void kolo_shared_barrier(kolo_shared *shared);
+/* As in kolo_comm_kind. They fail if the members' calls differ, on all members, or if a member does not come within the
+ * limit; then the memory cannot be used any more. If a member dies, the others wait until they are ended. */
+kolo_status kolo_shared_allreduce(kolo_shared *shared, void *values, int64_t count, kolo_type type,
+                                  kolo_reduce_op reduction);
+kolo_status kolo_shared_broadcast(kolo_shared *shared, void *data, size_t bytes, int root);
+kolo_status kolo_shared_meet(kolo_shared *shared, const kolo_collective *call);
+/* Tells the others that this member makes no more calls; does not wait for them. */
+void kolo_shared_leave(kolo_shared *shared);
 
 #endif

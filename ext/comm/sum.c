@@ -8,31 +8,62 @@
 /* Elements of a block of sums, which stays in the first-level cache while the sources are added one after the other. */
 enum { BLOCK = 1024 };
 
+#define ADD(a, b)      ((a) + (b))
+#define MULTIPLY(a, b) ((a) * (b))
+#define SMALLER(a, b)  ((b) < (a) ? (b) : (a))
+#define LARGER(a, b)   ((b) > (a) ? (b) : (a))
+
+typedef void reduce_function(void *const *from, int sources, void *const *to, int targets, int64_t begin, int64_t end);
+
 /* Plain loops that gcc vectorises. The order of additions does not change, so the bits do not depend on the vector
  * width. */
-#define DEFINE_SUM_SLICE(real)                                                                                         \
-    __attribute__((optimize("O3"))) static void sum_##real(void *const *from, int sources, void *const *to,            \
-                                                           int targets, int64_t begin, int64_t end)                    \
+#define DEFINE_REDUCE(name, number, COMBINE)                                                                           \
+    __attribute__((optimize("O3"))) static void name(void *const *from, int sources, void *const *to, int targets,     \
+                                                     int64_t begin, int64_t end)                                       \
     {                                                                                                                  \
-        _Alignas(KOLO_CACHE_LINE) real sums[BLOCK];                                                                    \
+        _Alignas(KOLO_CACHE_LINE) number sums[BLOCK];                                                                  \
         for (int64_t at = begin; at < end; at += BLOCK) {                                                              \
             size_t count = (size_t)(end - at < BLOCK ? end - at : BLOCK);                                              \
-            memcpy(sums, (const real *)from[0] + at, count * sizeof(real));                                            \
+            memcpy(sums, (const number *)from[0] + at, count * sizeof(number));                                        \
             for (int s = 1; s < sources; s++) {                                                                        \
-                const real *values = (const real *)from[s] + at;                                                       \
-                for (size_t i = 0; i < count; i++) sums[i] += values[i];                                               \
+                const number *values = (const number *)from[s] + at;                                                   \
+                for (size_t i = 0; i < count; i++) sums[i] = COMBINE(sums[i], values[i]);                              \
             }                                                                                                          \
-            for (int t = 0; t < targets; t++) memcpy((real *)to[t] + at, sums, count * sizeof(real));                  \
+            for (int t = 0; t < targets; t++) memcpy((number *)to[t] + at, sums, count * sizeof(number));              \
         }                                                                                                              \
     }
-DEFINE_SUM_SLICE(float)
-DEFINE_SUM_SLICE(double)
+/* Sums and products of integers are computed without sign: there an overflow is defined. */
+#define DEFINE_REDUCTIONS(type, number, wrapping)                                                                      \
+    DEFINE_REDUCE(sum_##type, wrapping, ADD)                                                                           \
+    DEFINE_REDUCE(min_##type, number, SMALLER)                                                                         \
+    DEFINE_REDUCE(max_##type, number, LARGER)                                                                          \
+    DEFINE_REDUCE(product_##type, wrapping, MULTIPLY)
+DEFINE_REDUCTIONS(float, float, float)
+DEFINE_REDUCTIONS(double, double, double)
+DEFINE_REDUCTIONS(int32, int32_t, uint32_t)
+DEFINE_REDUCTIONS(int64, int64_t, uint64_t)
+
+#define REDUCTIONS(type)                                                                                               \
+    {[KOLO_REDUCE_SUM] = sum_##type,                                                                                   \
+     [KOLO_REDUCE_MEAN] = sum_##type,                                                                                  \
+     [KOLO_REDUCE_MIN] = min_##type,                                                                                   \
+     [KOLO_REDUCE_MAX] = max_##type,                                                                                   \
+     [KOLO_REDUCE_PRODUCT] = product_##type}
+static reduce_function *const reductions[][KOLO_REDUCE_PRODUCT + 1] = {[KOLO_TYPE_FLOAT] = REDUCTIONS(float),
+                                                                       [KOLO_TYPE_DOUBLE] = REDUCTIONS(double),
+                                                                       [KOLO_TYPE_INT32] = REDUCTIONS(int32),
+                                                                       [KOLO_TYPE_INT64] = REDUCTIONS(int64)};
+
+void kolo_reduce_slice(kolo_type type, kolo_reduce_op reduction, void *const *from, int sources, void *const *to,
+                       int targets, int64_t begin, int64_t end)
+{
+    reductions[type][reduction](from, sources, to, targets, begin, end);
+}
 
 void kolo_sum_slice(kolo_type type, void *const *from, int sources, void *const *to, int targets, int64_t begin,
                     int64_t end)
 {
-    if (type == KOLO_TYPE_DOUBLE) sum_double(from, sources, to, targets, begin, end);
-    else sum_float(from, sources, to, targets, begin, end);
+    reductions[type][KOLO_REDUCE_SUM](from, sources, to, targets, begin, end);
 }
 
 int64_t kolo_slice_begin(int64_t count, kolo_type type, int rank, int size)

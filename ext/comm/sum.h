@@ -1,4 +1,5 @@
-/* Sums of slices of several members' arrays: the arithmetic of an all-reduce between members that share memory. */
+/* Sums of slices of several members' arrays, and their other reductions: the arithmetic of an all-reduce between
+ * members that share memory. */
 #ifndef KOLO_COMM_SUM_H
 #define KOLO_COMM_SUM_H
 
@@ -9,7 +10,11 @@
 int64_t kolo_slice_begin(int64_t count, kolo_type type, int rank, int size);
 
 /* Computes s[i] = from[0][i] + from[1][i] + …, in this order, for begin ≤ i < end, then sets to[t][i] = s[i] for each
- * target. A target may be one of the sources. */
+ * target; with the minimum, the maximum or the product instead of the sum, as `reduction` says. A mean is a sum here. A
+ * target may be one of the sources. Sums and products of integers that exceed the type wrap around. */
+void kolo_reduce_slice(kolo_type type, kolo_reduce_op reduction, void *const *from, int sources, void *const *to,
+                       int targets, int64_t begin, int64_t end);
+/* The same, with a sum. */
 void kolo_sum_slice(kolo_type type, void *const *from, int sources, void *const *to, int targets, int64_t begin,
                     int64_t end);
 

@@ -75,6 +75,16 @@ kolo_scope kolo_enter(const char *function, kolo_here here)
     return outer;
 }
 
+kolo_scope kolo_scope_now(void)
+{
+    return current;
+}
+
+void kolo_scope_take_over(kolo_scope scope)
+{
+    current = scope;
+}
+
 bool kolo_is_outermost(void)
 {
     return depth == 1;
@@ -138,6 +148,18 @@ static void publish(const kolo_scope *scope, kolo_status status)
         last = (kolo_error){status, published, file_name(scope->here.file), scope->here.line, job.rank};
     }
     if (!is_repeated(text)) print_line(text);
+}
+
+void kolo_failure_say(void)
+{
+    if (pending.code == KOLO_OK) return;
+    char place[200], text[TEXT_SIZE];
+    if (current.function) prefix(place, sizeof place, &current);
+    else snprintf(place, sizeof place, "rank %d: ", job.rank);
+    snprintf(text, sizeof text, "%s%s", place, pending.text);
+    pending.code = KOLO_OK;
+    atomic_store(&failed, true);
+    print_line(text);
 }
 
 kolo_status(kolo_leave)(kolo_scope scope, kolo_status status)

@@ -56,6 +56,13 @@ static inline kolo_status kolo_leave_with(kolo_scope scope, kolo_status status)
 }
 #define kolo_leave(scope, status) kolo_leave_with(scope, status)
 #endif
+/* The public call that runs in this thread; all zeros if there is none. A thread that works for another one takes over
+ * that one's scope, so that messages about its work name the same place. */
+kolo_scope kolo_scope_now(void);
+void kolo_scope_take_over(kolo_scope scope);
+/* Prints this thread's failure now, in the form in which kolo_leave() would, for a process that is about to end. */
+void kolo_failure_say(void);
+
 /* Whether the running public call is not nested in another one. Only the outermost call may take back a requested stop.
  */
 bool kolo_is_outermost(void);

@@ -7,7 +7,7 @@
 
 #include <kolo.h>
 
-#define KOLO_PLUGIN_VERSION 3
+#define KOLO_PLUGIN_VERSION 4
 
 struct kolo_machine;
 

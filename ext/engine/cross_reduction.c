@@ -96,7 +96,7 @@ static kolo_status sum_on_host(const kolo_engine *engine, const kolo_device_cont
     if (!sums) return kolo_fail_memory(bytes, "sums over the microbatches");
     kolo_status status = streams->copy(context->stream, sums, values, bytes);
     if (status == KOLO_OK) status = streams->synchronize(context->stream);
-    if (status == KOLO_OK) status = group->kind->allreduce(group, sums, count, KOLO_TYPE_DOUBLE);
+    if (status == KOLO_OK) status = group->kind->allreduce(group, sums, count, KOLO_TYPE_DOUBLE, KOLO_REDUCE_SUM);
     if (status == KOLO_OK) status = streams->copy(context->stream, values, sums, bytes);
     if (status == KOLO_OK) status = streams->synchronize(context->stream); /* `sums` is freed next */
     free(sums);
@@ -108,7 +108,7 @@ static kolo_status sum_over_group(const kolo_engine *engine, const kolo_device_c
                                   int64_t count)
 {
     if (context->number > 0) return sum_on_host(engine, context, values, count);
-    return engine->comm->kind->allreduce(engine->comm, values, count, KOLO_TYPE_DOUBLE);
+    return engine->comm->kind->allreduce(engine->comm, values, count, KOLO_TYPE_DOUBLE, KOLO_REDUCE_SUM);
 }
 
 static kolo_status sum_batch(const kolo_engine *engine, const kolo_device_context *context, int op, int64_t count)

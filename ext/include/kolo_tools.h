@@ -93,16 +93,232 @@ kolo_history *kolo_history_load_at(const char *path, kolo_here here);
 
 /* ------------------------------------------------------------------------------------------ 10 collectives */
 
-/* Collectives between the ranks. Every rank must make the same call with the same count. */
-#define kolo_allreduce(values, count) kolo_allreduce_at(values, count, KOLO_HERE) /* values becomes the sum */
-kolo_status kolo_allreduce_at(float *values, int64_t count, kolo_here here);
-#define kolo_broadcast(values, count, root) kolo_broadcast_at(values, count, root, KOLO_HERE)
-kolo_status kolo_broadcast_at(float *values, int64_t count, int root, kolo_here here);
+/* Collectives between the ranks, with MPI's and Horovod's names. Every rank must make the same calls in the same order,
+ * each with the same operation, type, count and root; they need not be on the same line. The ranks compare their calls
+ * before they move anything. If calls differ, the job ends, and one sentence names two ranks and their calls: "cnn.c:31:
+ * kolo_allreduce: all ranks must make the same call: rank 0 called allreduce of 500 floats (cnn.c:31), rank 2 broadcast of
+ * 96 bytes from rank 0 (cnn.c:40)". kolo_finish() counts as a call. In a notebook the call fails on all ranks instead, and
+ * the ranks live on.
+ *
+ * A rank that does not come is named, too: if no further rank has come for KOLO_STALL_LIMIT seconds (an environment
+ * variable; default 60; 0: no limit), the waiting ranks end the job: "rank 3 has not come for 60 s (KOLO_STALL_LIMIT):
+ * ranks 0, 1, 2 wait in allreduce of 500 floats (cnn.c:31)". The time begins when a rank begins to wait, and begins anew
+ * with each further rank that comes, so the limit must be larger than the time by which one rank's computation may exceed
+ * another's. A rank that is stopped by Ctrl-Z or held by a debugger does not come, either: set the limit to 0 then. In a
+ * notebook, whose cells can be interrupted, the default is no limit. Waiting in kolo_receive() has no limit.
+ *
+ * The type of the elements is that of the first argument, which must therefore be a pointer to float, double, int32_t,
+ * int64_t, or char (bytes, which can be moved but not reduced). An argument that is invalid on one rank fails on that rank
+ * alone; arrays may be NULL if they have no elements. After a failure the contents of the results are undefined. */
+typedef enum kolo_type {
+    KOLO_TYPE_FLOAT,
+    KOLO_TYPE_DOUBLE,
+    KOLO_TYPE_INT32,
+    KOLO_TYPE_INT64,
+    KOLO_TYPE_BYTE
+} kolo_type;
+
+/* What an all-reduce computes over the ranks, for each element. Sums and products of integers wrap around. A minimum or
+ * maximum with NaN among the values is undefined. */
+typedef enum kolo_reduce_op {
+    KOLO_REDUCE_SUM, /* the default */
+    KOLO_REDUCE_MEAN, /* the sum divided by the number of ranks; not for integers */
+    KOLO_REDUCE_MIN,
+    KOLO_REDUCE_MAX,
+    KOLO_REDUCE_PRODUCT
+} kolo_reduce_op;
+
+/* The type of what a pointer points to. NULL counts as a pointer to float. */
+#define KOLO_TYPE_OF(pointer)                                                                                          \
+    _Generic((pointer),                                                                                                \
+        float *: KOLO_TYPE_FLOAT,                                                                                      \
+        const float *: KOLO_TYPE_FLOAT,                                                                                \
+        void *: KOLO_TYPE_FLOAT,                                                                                       \
+        double *: KOLO_TYPE_DOUBLE,                                                                                    \
+        const double *: KOLO_TYPE_DOUBLE,                                                                              \
+        int *: KOLO_TYPE_INT32,                                                                                        \
+        const int *: KOLO_TYPE_INT32,                                                                                  \
+        long *: KOLO_TYPE_INT64,                                                                                       \
+        const long *: KOLO_TYPE_INT64,                                                                                 \
+        long long *: KOLO_TYPE_INT64,                                                                                  \
+        const long long *: KOLO_TYPE_INT64,                                                                            \
+        char *: KOLO_TYPE_BYTE,                                                                                        \
+        const char *: KOLO_TYPE_BYTE,                                                                                  \
+        unsigned char *: KOLO_TYPE_BYTE,                                                                               \
+        const unsigned char *: KOLO_TYPE_BYTE)
+#define KOLO_FIRST_OF(first, ...) first
+/* The type of the elements of a call whose arguments begin with an array. */
+#define KOLO_TYPE_OF_FIRST(...) KOLO_TYPE_OF(KOLO_FIRST_OF(__VA_ARGS__, 0))
+
+typedef struct kolo_allreduce_args {
+    int _;
+    void *values; /* [count] */
+    int64_t count;
+    kolo_guard *guard;
+    kolo_reduce_op op; /* default KOLO_REDUCE_SUM */
+} kolo_allreduce_args;
+
+/* values[count] becomes the sum over all ranks, or what else .op says, with the same bits on every rank. */
+#define kolo_allreduce(...)                                                                                            \
+    kolo_allreduce_at(&(const kolo_allreduce_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+kolo_status kolo_allreduce_at(const kolo_allreduce_args *args, kolo_type type, kolo_here here);
+
+typedef struct kolo_grouped_allreduce_args {
+    int _;
+    float *const *arrays;  /* [number], with counts[i] elements each */
+    const int64_t *counts; /* [number] */
+    int number;            /* of arrays, at least 0 */
+    kolo_guard *guard;
+    kolo_reduce_op op; /* default KOLO_REDUCE_SUM */
+} kolo_grouped_allreduce_args;
+
+/* An all-reduce of several arrays of floats, which are moved together: faster than a call for each if they are small. */
+#define kolo_grouped_allreduce(...)                                                                                    \
+    kolo_grouped_allreduce_at(&(const kolo_grouped_allreduce_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_grouped_allreduce_at(const kolo_grouped_allreduce_args *args, kolo_here here);
+
+typedef struct kolo_broadcast_args {
+    int _;
+    void *values; /* [count] */
+    int64_t count;
+    int root; /* 0 … size-1 */
+    kolo_guard *guard;
+} kolo_broadcast_args;
+
+/* values[count] becomes that of rank `root`. */
+#define kolo_broadcast(...)                                                                                            \
+    kolo_broadcast_at(&(const kolo_broadcast_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+kolo_status kolo_broadcast_at(const kolo_broadcast_args *args, kolo_type type, kolo_here here);
+
+typedef struct kolo_allgather_args {
+    int _;
+    const void *values; /* [count] */
+    int64_t count;
+    void *all; /* [size][count], of the same type */
+    kolo_guard *guard;
+} kolo_allgather_args;
+
 /* all[size][count] becomes the values of all ranks, in the order of the ranks. */
-#define kolo_allgather(values, count, all) kolo_allgather_at(values, count, all, KOLO_HERE)
-kolo_status kolo_allgather_at(const float *values, int64_t count, float *all, kolo_here here);
+#define kolo_allgather(...)                                                                                            \
+    kolo_allgather_at(&(const kolo_allgather_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+kolo_status kolo_allgather_at(const kolo_allgather_args *args, kolo_type type, kolo_here here);
+
+typedef struct kolo_allgatherv_args {
+    int _;
+    const void *values; /* [count] */
+    int64_t count;      /* may differ between the ranks */
+    void *all;          /* [room], of the same type */
+    int64_t room;       /* elements */
+    kolo_guard *guard;
+    int64_t *counts; /* [size] becomes the counts of all ranks; NULL: not wanted */
+} kolo_allgatherv_args;
+
+/* all[] becomes the values of all ranks one after the other, in the order of the ranks. If a rank has less room than the
+ * sum of the counts, the call fails on every rank. */
+#define kolo_allgatherv(...)                                                                                           \
+    kolo_allgatherv_at(&(const kolo_allgatherv_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+kolo_status kolo_allgatherv_at(const kolo_allgatherv_args *args, kolo_type type, kolo_here here);
+
+typedef struct kolo_reduce_scatter_args {
+    int _;
+    const void *values; /* [size][count] */
+    int64_t count;
+    void *mine; /* [count], of the same type */
+    kolo_guard *guard;
+    kolo_reduce_op op; /* default KOLO_REDUCE_SUM */
+} kolo_reduce_scatter_args;
+
+/* mine[count] becomes the sum over all ranks of their values[rank], with this rank's number, or what else .op says: an
+ * all-reduce of which each rank keeps its own part. */
+#define kolo_reduce_scatter(...)                                                                                       \
+    kolo_reduce_scatter_at(&(const kolo_reduce_scatter_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__),    \
+                           KOLO_HERE)
+kolo_status kolo_reduce_scatter_at(const kolo_reduce_scatter_args *args, kolo_type type, kolo_here here);
+
+typedef struct kolo_alltoall_args {
+    int _;
+    const void *values; /* [size][count] */
+    int64_t count;
+    void *received; /* [size][count], of the same type; not the same memory */
+    kolo_guard *guard;
+} kolo_alltoall_args;
+
+/* Sends values[i] to rank i; received[i] becomes what rank i has sent to this rank. */
+#define kolo_alltoall(...)                                                                                             \
+    kolo_alltoall_at(&(const kolo_alltoall_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+kolo_status kolo_alltoall_at(const kolo_alltoall_args *args, kolo_type type, kolo_here here);
+
+typedef struct kolo_alltoallv_args {
+    int _;
+    const void *values;    /* what goes to rank 0, then what goes to rank 1, and so on */
+    const int64_t *counts; /* [size] elements that go to each rank */
+    void *received;        /* [room], of the same type; not the same memory */
+    int64_t room;          /* elements */
+    kolo_guard *guard;
+    int64_t *received_counts; /* [size] becomes the number of elements from each rank; NULL: not wanted */
+} kolo_alltoallv_args;
+
+/* The same with any number of elements for each pair of ranks: received[] becomes what rank 0 has sent to this rank, then
+ * what rank 1 has sent, and so on. If a rank has less room than it receives, the call fails on every rank. */
+#define kolo_alltoallv(...)                                                                                            \
+    kolo_alltoallv_at(&(const kolo_alltoallv_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+kolo_status kolo_alltoallv_at(const kolo_alltoallv_args *args, kolo_type type, kolo_here here);
+
+/* Waits until all ranks have called it. */
 #define kolo_barrier() kolo_barrier_at(KOLO_HERE)
 kolo_status kolo_barrier_at(kolo_here here);
+
+/* Messages from one rank to another. They are no collectives: only the two ranks call. Messages of one rank with one tag
+ * are received in the order in which they were sent. A message has at most 2³⁰ bytes. */
+typedef struct kolo_message {
+    int from; /* rank */
+    int tag;
+    int64_t bytes;
+} kolo_message;
+#define KOLO_ANY_RANK (-1)
+#define KOLO_ANY_TAG  (-1)
+#define KOLO_TAG_MOST 32767
+
+typedef struct kolo_send_args {
+    int _;
+    const void *values; /* [count] */
+    int64_t count;
+    int to; /* another rank, 0 … size-1 */
+    kolo_guard *guard;
+    int tag; /* 0 … KOLO_TAG_MOST, default 0 */
+} kolo_send_args;
+
+/* Sends a message. Returns when the values may be changed, which for a large message is when it is received. */
+#define kolo_send(...)                                                                                                 \
+    kolo_send_at(&(const kolo_send_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+kolo_status kolo_send_at(const kolo_send_args *args, kolo_type type, kolo_here here);
+
+typedef struct kolo_receive_args {
+    int _;
+    void *values;  /* [count] */
+    int64_t count; /* the most elements that the message may have */
+    int from;      /* another rank, or KOLO_ANY_RANK */
+    kolo_guard *guard;
+    int tag;               /* 0 … KOLO_TAG_MOST, or KOLO_ANY_TAG; default 0 */
+    kolo_message *message; /* becomes the message's sender, tag and size; NULL: not wanted */
+} kolo_receive_args;
+
+/* Waits for a message. A message with more elements stays where it is, and the call fails with KOLO_INVALID. */
+#define kolo_receive(...)                                                                                              \
+    kolo_receive_at(&(const kolo_receive_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+kolo_status kolo_receive_at(const kolo_receive_args *args, kolo_type type, kolo_here here);
+
+typedef struct kolo_probe_args {
+    int _;
+    int from; /* another rank, or KOLO_ANY_RANK */
+    kolo_guard *guard;
+    int tag;               /* 0 … KOLO_TAG_MOST, or KOLO_ANY_TAG; default 0 */
+    kolo_message *message; /* becomes the message's sender, tag and size, if there is one; NULL: not wanted */
+} kolo_probe_args;
+
+/* Whether there is a message that kolo_receive() would not wait for. False on failure, too. */
+#define kolo_probe(...) kolo_probe_at(&(const kolo_probe_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+bool kolo_probe_at(const kolo_probe_args *args, kolo_here here);
 
 /* ----------------------------------------------------------------------------------------- 10b faults */
 

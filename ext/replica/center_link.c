@@ -343,7 +343,7 @@ static kolo_status open_links(const kolo_link_args *args, char (*addresses)[KOLO
 static kolo_status agree(kolo_comm *ranks, kolo_status status)
 {
     double failures = status != KOLO_OK;
-    KOLO_TRY(ranks->kind->allreduce(ranks, &failures, 1, KOLO_TYPE_DOUBLE));
+    KOLO_TRY(ranks->kind->allreduce(ranks, &failures, 1, KOLO_TYPE_DOUBLE, KOLO_REDUCE_SUM));
     if (status != KOLO_OK || failures == 0) return status;
     return kolo_fail(KOLO_COMM, "another rank could not open its workers");
 }

@@ -146,8 +146,8 @@ static kolo_status sum_totals(kolo_replica *replica)
 {
     kolo_comm *group = replica->group;
     if (group->size == 1) return KOLO_OK;
-    KOLO_TRY(group->kind->allreduce(group, &replica->totals, kolo_totals_size(&replica->local_totals),
-                                    KOLO_TYPE_DOUBLE));
+    KOLO_TRY(group->kind->allreduce(group, &replica->totals, kolo_totals_size(&replica->local_totals), KOLO_TYPE_DOUBLE,
+                                    KOLO_REDUCE_SUM));
     replica->totals.used = replica->local_totals.used;
     return KOLO_OK;
 }

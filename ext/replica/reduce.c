@@ -123,8 +123,9 @@ static kolo_status sum_over_ranks(kolo_replica *replica)
     KOLO_TRY(kolo_replica_accumulate(replica));
     *totals = replica->local_totals;
     if (replica->complete)
-        KOLO_TRY(ranks->kind->allreduce(ranks, replica->arrays.gradient, weights_of(replica), KOLO_TYPE_FLOAT));
-    KOLO_TRY(ranks->kind->allreduce(ranks, totals, kolo_totals_size(totals), KOLO_TYPE_DOUBLE));
+        KOLO_TRY(ranks->kind->allreduce(ranks, replica->arrays.gradient, weights_of(replica), KOLO_TYPE_FLOAT,
+                                        KOLO_REDUCE_SUM));
+    KOLO_TRY(ranks->kind->allreduce(ranks, totals, kolo_totals_size(totals), KOLO_TYPE_DOUBLE, KOLO_REDUCE_SUM));
     totals->used = replica->local_totals.used;
     return KOLO_OK;
 }
@@ -160,7 +161,8 @@ static kolo_status sum_totals_of_all(kolo_replica *replica)
     kolo_totals *totals = &replica->totals;
     double started = kolo_now();
     if (!replica->has_totals) return KOLO_OK;
-    KOLO_TRY(replica->group->kind->allreduce(replica->group, totals, kolo_totals_size(totals), KOLO_TYPE_DOUBLE));
+    KOLO_TRY(replica->group->kind->allreduce(replica->group, totals, kolo_totals_size(totals), KOLO_TYPE_DOUBLE,
+                                             KOLO_REDUCE_SUM));
     totals->used = replica->local_totals.used; /* a number of sums, not a sum */
     replica->timings.waiting += kolo_now() - started;
     return KOLO_OK;
@@ -173,8 +175,8 @@ static kolo_status agree_by_allreduce(kolo_replica *replica)
     KOLO_TRY(kolo_replica_accumulate(replica));
     if (!replica->complete) return KOLO_OK;
     KOLO_TRY(kolo_replica_join(replica));
-    return replica->comm->kind->allreduce(replica->comm, replica->arrays.gradient, weights_of(replica),
-                                          KOLO_TYPE_FLOAT);
+    return replica->comm->kind->allreduce(replica->comm, replica->arrays.gradient, weights_of(replica), KOLO_TYPE_FLOAT,
+                                          KOLO_REDUCE_SUM);
 }
 
 /* ---------------------------------------------------------------- the number of bytes sent */

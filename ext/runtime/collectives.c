@@ -1,64 +1,188 @@
 /* The collectives of kolo.h: checks their arguments and calls the communicator of all ranks. */
 #include "runtime/runtime.h"
 
-/* Checks what all collectives require: a count of at least 0, and an array unless it is 0. */
-static kolo_status check_array(const void *array, int64_t count, const char *name)
+#include <stdlib.h>
+
+#include "comm/call.h"
+#include "comm/sum.h"
+
+/* ---------------------------------------------------------------- arguments */
+
+/* Checks what all collectives require: a count of at least 0, and an array unless it is 0. `times` is the number of
+ * ranks whose elements the array holds. */
+static kolo_status check_array(const void *array, int64_t count, int times, kolo_type type, const char *name)
 {
     if (count < 0) return kolo_fail(KOLO_INVALID, "wanted a count of at least 0, got %lld", (long long)count);
-    if (!array && count > 0) return kolo_fail(KOLO_INVALID, "wanted %lld %s, got NULL", (long long)count, name);
+    int64_t bytes;
+    if (__builtin_mul_overflow(count, (int64_t)kolo_type_bytes(type) * times, &bytes))
+        return kolo_fail(KOLO_INVALID, "wanted a count that fits in memory, got %lld", (long long)count);
+    if (!array && count > 0)
+        return kolo_fail(KOLO_INVALID, "wanted %lld %s, got NULL", (long long)(count * times), name);
     return KOLO_OK;
 }
 
-static kolo_status allreduce(float *values, int64_t count)
+static kolo_status check_rank(int rank, const char *name)
 {
-    kolo_comm *ranks = kolo_world_comm();
-    KOLO_TRY(check_array(values, count, "values"));
-    return ranks->kind->allreduce(ranks, values, count, KOLO_TYPE_FLOAT);
+    if (rank >= 0 && rank < kolo_size()) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "wanted a %s from 0 to %d, got %d", name, kolo_size() - 1, rank);
 }
 
-static kolo_status broadcast(float *values, int64_t count, int root)
+static kolo_status check_reduction(kolo_reduce_op reduction, kolo_type type)
 {
-    kolo_comm *ranks = kolo_world_comm();
-    KOLO_TRY(check_array(values, count, "values"));
-    if (root < 0 || root >= ranks->size)
-        return kolo_fail(KOLO_INVALID, "wanted a root from 0 to %d, got %d", ranks->size - 1, root);
-    return ranks->kind->broadcast(ranks, values, (size_t)count * sizeof *values, root);
+    if ((int)reduction < 0 || reduction > KOLO_REDUCE_PRODUCT)
+        return kolo_fail(KOLO_INVALID, ".op: wanted one of KOLO_REDUCE_SUM, …, KOLO_REDUCE_PRODUCT, got %d",
+                         (int)reduction);
+    if (type == KOLO_TYPE_BYTE)
+        return kolo_fail(KOLO_INVALID, "wanted floats, doubles, int32_t or int64_t to reduce, got bytes");
+    if (reduction == KOLO_REDUCE_MEAN && type != KOLO_TYPE_FLOAT && type != KOLO_TYPE_DOUBLE)
+        return kolo_fail(KOLO_INVALID, ".op: wanted floats or doubles for KOLO_REDUCE_MEAN, got %s",
+                         kolo_type_name(type));
+    return KOLO_OK;
 }
 
-static kolo_status allgather(const float *values, int64_t count, float *all)
+/* The last step of a mean. */
+static void divide(void *values, int64_t count, kolo_type type, int by)
 {
-    kolo_comm *ranks = kolo_world_comm();
-    KOLO_TRY(check_array(values, count, "values"));
-    KOLO_TRY(check_array(all, count * ranks->size, "elements of room for all ranks' values"));
-    return ranks->kind->allgather(ranks, values, (size_t)count * sizeof *values, all);
+    float *floats = values;
+    double *doubles = values;
+    for (int64_t i = 0; i < count && type == KOLO_TYPE_FLOAT; i++) floats[i] /= (float)by;
+    for (int64_t i = 0; i < count && type == KOLO_TYPE_DOUBLE; i++) doubles[i] /= by;
 }
 
-static kolo_status barrier(void)
+/* ---------------------------------------------------------------- reductions */
+
+static kolo_status allreduce(const kolo_allreduce_args *args, kolo_type type)
 {
     kolo_comm *ranks = kolo_world_comm();
-    return ranks->kind->barrier(ranks);
+    KOLO_TRY(check_array(args->values, args->count, 1, type, "values"));
+    KOLO_TRY(check_reduction(args->op, type));
+    KOLO_TRY(ranks->kind->allreduce(ranks, args->values, args->count, type, args->op));
+    if (args->op == KOLO_REDUCE_MEAN) divide(args->values, args->count, type, ranks->size);
+    return KOLO_OK;
 }
 
-kolo_status kolo_allreduce_at(float *values, int64_t count, kolo_here here)
+kolo_status kolo_allreduce_at(const kolo_allreduce_args *args, kolo_type type, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_allreduce", here);
-    return kolo_leave(scope, allreduce(values, count));
+    return kolo_leave(scope, allreduce(args, type));
 }
 
-kolo_status kolo_broadcast_at(float *values, int64_t count, int root, kolo_here here)
+/* Sums the counts, and checks the arrays. */
+static kolo_status check_group(const kolo_grouped_allreduce_args *args, int64_t *total)
+{
+    *total = 0;
+    if (args->number < 0) return kolo_fail(KOLO_INVALID, "wanted at least 0 arrays, got %d", args->number);
+    if (args->number > 0 && (!args->arrays || !args->counts))
+        return kolo_fail(KOLO_INVALID, "wanted %d arrays with their counts, got NULL", args->number);
+    for (int i = 0; i < args->number; i++) {
+        KOLO_TRY(check_array(args->arrays[i], args->counts[i], 1, KOLO_TYPE_FLOAT,
+                             kolo_phrase("values in array %d", i)));
+        if (__builtin_add_overflow(*total, args->counts[i], total))
+            return kolo_fail(KOLO_INVALID, "wanted counts that fit in memory");
+    }
+    return check_array(args, *total, 1, KOLO_TYPE_FLOAT, "values");
+}
+
+static kolo_status grouped_allreduce(const kolo_grouped_allreduce_args *args)
+{
+    int64_t total, at = 0;
+    KOLO_TRY(check_group(args, &total));
+    size_t bytes = (size_t)total * sizeof(float);
+    float *packed = malloc(bytes + 1);
+    if (!packed) return kolo_fail_memory(bytes, "the arrays of a group");
+    for (int i = 0; i < args->number; at += args->counts[i++])
+        kolo_copy_bytes(packed + at, args->arrays[i], (size_t)args->counts[i] * sizeof(float));
+    kolo_status status =
+        allreduce(&(kolo_allreduce_args){.values = packed, .count = total, .op = args->op}, KOLO_TYPE_FLOAT);
+    at = 0;
+    for (int i = 0; i < args->number && status == KOLO_OK; at += args->counts[i++])
+        kolo_copy_bytes(args->arrays[i], packed + at, (size_t)args->counts[i] * sizeof(float));
+    free(packed);
+    return status;
+}
+
+kolo_status kolo_grouped_allreduce_at(const kolo_grouped_allreduce_args *args, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_grouped_allreduce", here);
+    return kolo_leave(scope, grouped_allreduce(args));
+}
+
+/* Sends each rank its part of the values, and reduces the parts that come, in the order of the ranks. Each element is
+ * moved once, and no rank computes another one's part. */
+static kolo_status reduce_parts(const kolo_reduce_scatter_args *args, kolo_type type)
+{
+    kolo_comm *ranks = kolo_world_comm();
+    size_t size = (size_t)ranks->size, part = (size_t)args->count * kolo_type_bytes(type);
+    char *parts = malloc(size * part + 1);
+    size_t *bytes = malloc(2 * size * sizeof *bytes), *offsets = bytes + size;
+    void **from = malloc(size * sizeof *from);
+    kolo_status status = KOLO_MEMORY;
+    if (!parts || !bytes || !from) kolo_fail_memory(size * part, "the parts of all ranks");
+    else {
+        for (size_t i = 0; i < size; i++) {
+            bytes[i] = part;
+            offsets[i] = i * part;
+            from[i] = parts + i * part;
+        }
+        status = ranks->kind->alltoallv(ranks, args->values, bytes, offsets, parts, bytes, offsets);
+        void *to = args->mine;
+        if (status == KOLO_OK && part > 0) kolo_reduce_slice(type, args->op, from, ranks->size, &to, 1, 0, args->count);
+    }
+    free(from);
+    free(bytes);
+    free(parts);
+    return status;
+}
+
+static kolo_status reduce_scatter(const kolo_reduce_scatter_args *args, kolo_type type)
+{
+    KOLO_TRY(check_array(args->values, args->count, kolo_size(), type, "values"));
+    KOLO_TRY(check_array(args->mine, args->count, 1, type, "elements of room for this rank's part"));
+    KOLO_TRY(check_reduction(args->op, type));
+    KOLO_TRY(reduce_parts(args, type));
+    if (args->op == KOLO_REDUCE_MEAN) divide(args->mine, args->count, type, kolo_size());
+    return KOLO_OK;
+}
+
+kolo_status kolo_reduce_scatter_at(const kolo_reduce_scatter_args *args, kolo_type type, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_reduce_scatter", here);
+    return kolo_leave(scope, reduce_scatter(args, type));
+}
+
+/* ---------------------------------------------------------------- broadcast, all-gather and barrier */
+
+static kolo_status broadcast(const kolo_broadcast_args *args, kolo_type type)
+{
+    kolo_comm *ranks = kolo_world_comm();
+    KOLO_TRY(check_array(args->values, args->count, 1, type, "values"));
+    KOLO_TRY(check_rank(args->root, "root"));
+    return ranks->kind->broadcast(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->root);
+}
+
+kolo_status kolo_broadcast_at(const kolo_broadcast_args *args, kolo_type type, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_broadcast", here);
-    return kolo_leave(scope, broadcast(values, count, root));
+    return kolo_leave(scope, broadcast(args, type));
 }
 
-kolo_status kolo_allgather_at(const float *values, int64_t count, float *all, kolo_here here)
+static kolo_status allgather(const kolo_allgather_args *args, kolo_type type)
+{
+    kolo_comm *ranks = kolo_world_comm();
+    KOLO_TRY(check_array(args->values, args->count, 1, type, "values"));
+    KOLO_TRY(check_array(args->all, args->count, ranks->size, type, "elements of room for all ranks' values"));
+    return ranks->kind->allgather(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->all);
+}
+
+kolo_status kolo_allgather_at(const kolo_allgather_args *args, kolo_type type, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_allgather", here);
-    return kolo_leave(scope, allgather(values, count, all));
+    return kolo_leave(scope, allgather(args, type));
 }
 
 kolo_status kolo_barrier_at(kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_barrier", here);
-    return kolo_leave(scope, barrier());
+    kolo_comm *ranks = kolo_world_comm();
+    return kolo_leave(scope, ranks->kind->barrier(ranks));
 }

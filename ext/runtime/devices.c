@@ -14,6 +14,7 @@
 
 #include "backend/device_information.h"
 #include "backend/backend.h"
+#include "comm/call.h"
 #include "core/cores.h"
 #include "show/bundle.h"
 
@@ -159,6 +160,7 @@ kolo_status kolo_check_environment(void)
     KOLO_TRY(check_count(&devices_variable));
     KOLO_TRY(check_count(&gpus_variable));
     KOLO_TRY(kolo_gpus_check_environment());
+    KOLO_TRY(kolo_stall_check_environment());
     warn_of_mask();
     return KOLO_OK;
 }

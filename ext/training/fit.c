@@ -376,7 +376,7 @@ static kolo_status agree_to_stop(kolo_fit_state *state)
     double stops = state->model->stop_training || (state->trainer->workers && state->stopped);
     if (state->trainer->workers) KOLO_TRY(kolo_workers_share(state->trainer, &stops, sizeof stops));
     else if (state->ranks->size > 1 && !state->stopped)
-        KOLO_TRY(state->ranks->kind->allreduce(state->ranks, &stops, 1, KOLO_TYPE_DOUBLE));
+        KOLO_TRY(state->ranks->kind->allreduce(state->ranks, &stops, 1, KOLO_TYPE_DOUBLE, KOLO_REDUCE_SUM));
     state->stopped = state->stopped || stops > 0;
     return KOLO_OK;
 }

@@ -27,7 +27,7 @@ static double seconds(void)
 static kolo_status measure(kolo_comm *comm, float *values, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) values[i] = 1;
-    KOLO_TRY(comm->kind->allreduce(comm, values, count, KOLO_TYPE_FLOAT));
+    KOLO_TRY(comm->kind->allreduce(comm, values, count, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM));
     for (int64_t i = 0; i < count; i++) {
         if (values[i] != (float)comm->size) return kolo_fail(KOLO_INTERNAL, "the sum is wrong");
         values[i] = 0;
@@ -38,7 +38,7 @@ static kolo_status measure(kolo_comm *comm, float *values, int64_t count)
             KOLO_TRY(comm->kind->barrier(comm));
             begin = seconds();
         }
-        KOLO_TRY(comm->kind->allreduce(comm, values, count, KOLO_TYPE_FLOAT));
+        KOLO_TRY(comm->kind->allreduce(comm, values, count, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM));
     }
     double each = (seconds() - begin) / CALLS, bytes = (double)count * sizeof(float);
     if (comm->rank == 0)

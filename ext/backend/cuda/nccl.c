@@ -6,6 +6,7 @@
  * communicator, which ends kernels that would otherwise wait for ever. Calls that wait for the stream then fail.
  */
 #include "backend/cuda/cuda.h"
+#include "comm/call.h"
 #include "comm/comm.h"
 #include "core/clock.h"
 #include "core/signals.h"
@@ -244,7 +245,7 @@ static kolo_status join(kolo_nccl_group *group)
 }
 
 static void close_group(kolo_comm *comm);
-static kolo_status allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type);
+static kolo_status allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction);
 
 static const kolo_comm_kind nccl_kind = {.name = "nccl", .allreduce = allreduce, .close = close_group};
 
@@ -283,9 +284,10 @@ kolo_status kolo_nccl_check(kolo_nccl_group *group)
 
 /* NCCL begins a sum on a thread of its own, within microseconds; the first of a group waits for all members there. It
  * is polled, with the lock released between the polls, so that the watcher can abort it. */
-static kolo_status begin(kolo_nccl_group *group, void *values, int64_t count, kolo_type type)
+static kolo_status begin(kolo_nccl_group *group, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
 {
-    ncclDataType_t numbers = type == KOLO_TYPE_DOUBLE ? ncclDouble : ncclFloat;
+    static const ncclDataType_t types[] = {[KOLO_TYPE_FLOAT] = ncclFloat, [KOLO_TYPE_DOUBLE] = ncclDouble};
+    static const ncclRedOp_t operations[] = {[KOLO_REDUCE_SUM] = ncclSum, [KOLO_REDUCE_MEAN] = ncclSum};
     ncclResult_t result = ncclInProgress;
     double spins_until = kolo_now() + SPINNING;
     for (bool given = false; result == ncclInProgress; given = true) {
@@ -293,7 +295,8 @@ static kolo_status begin(kolo_nccl_group *group, void *values, int64_t count, ko
         pthread_mutex_lock(&group->lock);
         ncclComm_t comm = group->comm;
         if (comm && !given)
-            result = ncclAllReduce(values, values, (size_t)count, numbers, ncclSum, comm, group->stream->handle);
+            result = ncclAllReduce(values, values, (size_t)count, types[type], operations[reduction], comm,
+                                   group->stream->handle);
         else if (comm && ncclCommGetAsyncError(comm, &result) != ncclSuccess) result = ncclInternalError;
         if (comm && result != ncclSuccess && result != ncclInProgress)
             lose(group, kolo_phrase("NCCL: a sum over the group failed: %s", ncclGetErrorString(result)));
@@ -309,17 +312,24 @@ static kolo_status wait_for_threads(const kolo_nccl_group *group)
     return members->wait_for_threads ? members->wait_for_threads(group->members) : KOLO_OK;
 }
 
-/* While a device waits in a sum for another one of this process, the driver may make calls for that one wait, too: to
+/* NCCL does not compare the members' calls: it would wait for ever, or sum up what does not belong together. So the
+ * members do it on the host first.
+ *
+ * While a device waits in a sum for another one of this process, the driver may make calls for that one wait, too: to
  * load code, to take memory, to instantiate a graph. If the thread that makes them still has to begin its part of the
- * sum, both wait for ever (github.com/NVIDIA/nccl/issues/623). So the threads of a process begin a sum together. */
-static kolo_status allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type)
+ * sum, both wait for ever (github.com/NVIDIA/nccl/issues/623). So the threads of a process begin a sum together: the
+ * comparison is where they meet. */
+static kolo_status allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
 {
     kolo_nccl_group *group = (kolo_nccl_group *)comm;
+    kolo_collective call = kolo_call_allreduce(count, type, reduction);
     KOLO_TRY(kolo_cuda_enter(group->stream));
     KOLO_TRY(kolo_nccl_check(group));
+    if (type > KOLO_TYPE_DOUBLE || reduction > KOLO_REDUCE_MEAN)
+        return kolo_fail(KOLO_UNSUPPORTED, "between GPUs there are only sums of floats and doubles");
+    if (group->base.size > 1) KOLO_TRY(group->members->kind->meet(group->members, &call));
     if (count == 0) return KOLO_OK;
-    KOLO_TRY(wait_for_threads(group));
-    KOLO_TRY(begin(group, values, count, type));
+    KOLO_TRY(begin(group, values, count, type, reduction));
     return wait_for_threads(group);
 }
 

@@ -63,7 +63,7 @@ static inline bool check_allreduce(kolo_comm *comm, uint64_t round, int64_t coun
         if (type == KOLO_TYPE_FLOAT) floats[i] = (float)value(round, comm->rank, i);
         if (type == KOLO_TYPE_DOUBLE) doubles[i] = value(round, comm->rank, i) / 3;
     }
-    EXPECT(comm->kind->allreduce(comm, memory, count, type) == KOLO_OK, "%lld", (long long)count);
+    EXPECT(comm->kind->allreduce(comm, memory, count, type, KOLO_REDUCE_SUM) == KOLO_OK, "%lld", (long long)count);
     /* Each of size - 1 additions rounds by at most half an ulp of a partial sum, which is below size. */
     double bound = comm->size * comm->size * (type == KOLO_TYPE_FLOAT ? 0x1p-24 : 0x1p-53);
     for (int64_t i = 0; i < count; i++) {
@@ -163,6 +163,106 @@ static inline bool check_alltoallv(kolo_comm *comm, uint64_t round, size_t most)
     return true;
 }
 
+/* What an element of member m is for check_reductions: small enough that a product of 16 fits in 64 bits. */
+static inline int64_t small(uint64_t round, int m, int64_t i)
+{
+    return (int64_t)(mix(round, (uint64_t)m + 50, (uint64_t)i) % 7) - 3;
+}
+
+static inline int64_t reduce_small(uint64_t round, int size, int64_t i, kolo_reduce_op op)
+{
+    int64_t result = small(round, 0, i);
+    for (int m = 1; m < size; m++) {
+        int64_t next = small(round, m, i);
+        if (op == KOLO_REDUCE_SUM || op == KOLO_REDUCE_MEAN) result += next;
+        if (op == KOLO_REDUCE_PRODUCT) result *= next;
+        if (op == KOLO_REDUCE_MIN && next < result) result = next;
+        if (op == KOLO_REDUCE_MAX && next > result) result = next;
+    }
+    return result;
+}
+
+/* Every operation on every type: small whole numbers, which every type holds exactly (an int32_t modulo 2³²). */
+static inline bool check_reductions(kolo_comm *comm, uint64_t round, int64_t count)
+{
+    for (int op = KOLO_REDUCE_SUM; op <= KOLO_REDUCE_PRODUCT; op++) {
+        for (int type = KOLO_TYPE_FLOAT; type <= KOLO_TYPE_INT64; type++) {
+            char *memory = malloc((size_t)count * 8 + 1);
+            float *floats = (float *)memory;
+            double *doubles = (double *)memory;
+            int32_t *integers = (int32_t *)memory;
+            int64_t *longs = (int64_t *)memory;
+            for (int64_t i = 0; i < count; i++) {
+                int64_t mine = small(round, comm->rank, i);
+                if (type == KOLO_TYPE_FLOAT) floats[i] = (float)mine;
+                if (type == KOLO_TYPE_DOUBLE) doubles[i] = (double)mine;
+                if (type == KOLO_TYPE_INT32) integers[i] = (int32_t)mine;
+                if (type == KOLO_TYPE_INT64) longs[i] = mine;
+            }
+            EXPECT(comm->kind->allreduce(comm, memory, count, (kolo_type)type, (kolo_reduce_op)op) == KOLO_OK, "%d",
+                   op);
+            for (int64_t i = 0; i < count; i++) {
+                int64_t want = reduce_small(round, comm->size, i, (kolo_reduce_op)op);
+                bool right = (type == KOLO_TYPE_FLOAT && floats[i] == (float)want) ||
+                             (type == KOLO_TYPE_DOUBLE && doubles[i] == (double)want) ||
+                             (type == KOLO_TYPE_INT32 && integers[i] == (int32_t)want) ||
+                             (type == KOLO_TYPE_INT64 && longs[i] == want);
+                EXPECT(right, "element %lld, operation %d, type %d", (long long)i, op, type);
+            }
+            free(memory);
+        }
+    }
+    return true;
+}
+
+/* Two messages of `bytes` from `from` to `to` with one tag, and one with another, which is received first. */
+static inline bool check_pair(kolo_comm *comm, uint64_t round, int from, int to, size_t bytes)
+{
+    unsigned char *data = malloc(bytes + 2);
+    kolo_message message = {0};
+    for (int k = 0; k < 2 && comm->rank == from; k++) {
+        for (size_t i = 0; i < bytes; i++) data[i] = byte(round + (uint64_t)k, from, to, i);
+        EXPECT(comm->kind->send(comm, data, bytes, to, 7) == KOLO_OK, "%zu bytes to %d", bytes, to);
+    }
+    if (comm->rank == from) EXPECT(comm->kind->send(comm, &from, sizeof from, to, 9) == KOLO_OK, "to %d", to);
+    for (int k = 0; k < 2 && comm->rank == to; k++) {
+        bool any = (round + (uint64_t)k) % 2 == 0;
+        data[bytes] = 77;
+        EXPECT(comm->kind->receive(comm, data, bytes + 1, any ? KOLO_ANY_RANK : from, 7, &message) == KOLO_OK, "%d",
+               to);
+        EXPECT(message.from == from && message.tag == 7 && message.bytes == (int64_t)bytes, "%d", message.from);
+        for (size_t i = 0; i < bytes; i++) EXPECT(data[i] == byte(round + (uint64_t)k, from, to, i), "byte %zu", i);
+        EXPECT(data[bytes] == 77, "written past the end");
+    }
+    int got = -1;
+    bool there = false;
+    if (comm->rank == to) {
+        while (!there) EXPECT(comm->kind->probe(comm, from, KOLO_ANY_TAG, &there, &message) == KOLO_OK, "%d", to);
+        EXPECT(message.tag == 9 && message.bytes == sizeof got, "tag %d", message.tag);
+        EXPECT(comm->kind->receive(comm, &got, 1, from, 9, &message) == KOLO_INVALID, "no room");
+        kolo_failure_take();
+        EXPECT(comm->kind->receive(comm, &got, sizeof got, from, KOLO_ANY_TAG, &message) == KOLO_OK && got == from,
+               "%d", got);
+        EXPECT(comm->kind->probe(comm, KOLO_ANY_RANK, KOLO_ANY_TAG, &there, &message) == KOLO_OK && !there,
+               "none left");
+    }
+    free(data);
+    return true;
+}
+
+/* Messages between all pairs, one after the other, which may be larger than what is sent before it is received. */
+static inline bool check_messages(kolo_comm *comm, uint64_t round, size_t bytes)
+{
+    if (strcmp(comm->kind->name, "nested") == 0) return true; /* nested_test.c */
+    for (int from = 0; from < comm->size; from++) {
+        for (int to = 0; to < comm->size; to++) {
+            if (from != to && !check_pair(comm, round, from, to, bytes)) return false;
+            EXPECT(comm->kind->barrier(comm) == KOLO_OK, "a receiver from anyone must only see this pair's");
+        }
+    }
+    return true;
+}
+
 /* Everything, `rounds` times: sizes of nothing, one, fewer than members, not divisible, and one larger than `large`. */
 static inline bool check_comm(kolo_comm *comm, uint64_t seed, int rounds, int64_t large)
 {
@@ -173,6 +273,8 @@ static inline bool check_comm(kolo_comm *comm, uint64_t seed, int rounds, int64_
             size_t bytes = (size_t)counts[k];
             if (!check_allreduce(comm, round, counts[k], KOLO_TYPE_FLOAT)) return false;
             if (!check_allreduce(comm, round, counts[k], KOLO_TYPE_DOUBLE)) return false;
+            if (counts[k] < 20000 && !check_reductions(comm, round, counts[k])) return false;
+            if (bytes < 3900 && !check_messages(comm, round, bytes)) return false;
             if (!check_broadcast(comm, round + (uint64_t)k, bytes)) return false;
             if (!check_allgather(comm, round, bytes, false)) return false;
             if (!check_allgather(comm, round, bytes, true)) return false;

@@ -30,7 +30,7 @@ static bool sums_in_order(kolo_comm *comm, void *argument)
     enum { COUNT = 10007 };
     float *got = malloc(COUNT * sizeof *got);
     for (int i = 0; i < COUNT; i++) got[i] = (float)value(11, comm->rank, i);
-    EXPECT(comm->kind->allreduce(comm, got, COUNT, KOLO_TYPE_FLOAT) == KOLO_OK, "allreduce");
+    EXPECT(comm->kind->allreduce(comm, got, COUNT, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM) == KOLO_OK, "allreduce");
     for (int i = 0; i < COUNT; i++) {
         float want = (float)value(11, 0, i);
         for (int m = 1; m < comm->size; m++) want += (float)value(11, m, i);
@@ -56,7 +56,7 @@ static bool many_short_calls(kolo_comm *comm, void *argument)
     (void)argument;
     for (int k = 0; k < 3000; k++) {
         double number = k + comm->rank;
-        EXPECT(comm->kind->allreduce(comm, &number, 1, KOLO_TYPE_DOUBLE) == KOLO_OK, "call %d", k);
+        EXPECT(comm->kind->allreduce(comm, &number, 1, KOLO_TYPE_DOUBLE, KOLO_REDUCE_SUM) == KOLO_OK, "call %d", k);
         EXPECT(number == comm->size * (k + (comm->size - 1) / 2.0), "call %d: got %g", k, number);
         EXPECT(comm->kind->barrier(comm) == KOLO_OK, "call %d", k);
     }
@@ -81,7 +81,8 @@ static bool last_member_fails(kolo_comm *comm, void *argument)
         if (late) usleep(20000); /* by now the others sleep */
         comm->kind->abort(comm);
     }
-    EXPECT(comm->kind->allreduce(comm, numbers, 100, KOLO_TYPE_FLOAT) == KOLO_COMM, "the call at hand");
+    EXPECT(comm->kind->allreduce(comm, numbers, 100, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM) == KOLO_COMM,
+           "the call at hand");
     EXPECT(comm->kind->barrier(comm) == KOLO_COMM, "a later call");
     EXPECT(comm->kind->broadcast(comm, numbers, sizeof numbers, 0) == KOLO_COMM, "a later call");
     comm->kind->close(comm);
@@ -109,7 +110,7 @@ static bool one_fails_some_time(kolo_comm *comm, void *argument)
         float *numbers = malloc((size_t)count * sizeof *numbers);
         for (int i = 0; i < count; i++) numbers[i] = (float)(k % 100);
         if (comm->rank == 0 && (unsigned)k == when) comm->kind->abort(comm);
-        kolo_status status = comm->kind->allreduce(comm, numbers, count, KOLO_TYPE_FLOAT);
+        kolo_status status = comm->kind->allreduce(comm, numbers, count, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM);
         float last = numbers[count - 1];
         memset(numbers, 0xff, (size_t)count * sizeof *numbers);
         free(numbers);
@@ -135,8 +136,11 @@ static bool disagrees(kolo_comm *comm, void *argument)
     (void)argument;
     float numbers[64] = {0};
     bool odd = comm->rank == 2;
-    EXPECT(comm->kind->allreduce(comm, numbers, odd ? 63 : 64, KOLO_TYPE_FLOAT) == KOLO_COMM, "another count");
-    EXPECT(comm->kind->allreduce(comm, numbers, 8, odd ? KOLO_TYPE_DOUBLE : KOLO_TYPE_FLOAT) == KOLO_COMM, "type");
+    EXPECT(comm->kind->allreduce(comm, numbers, odd ? 63 : 64, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM) == KOLO_COMM,
+           "another count");
+    EXPECT(comm->kind->allreduce(comm, numbers, 8, odd ? KOLO_TYPE_DOUBLE : KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM) ==
+               KOLO_COMM,
+           "type");
     EXPECT(comm->kind->broadcast(comm, numbers, 8, odd ? 1 : 0) == KOLO_COMM, "another root");
     EXPECT((odd ? comm->kind->barrier(comm) : comm->kind->broadcast(comm, numbers, 8, 0)) == KOLO_COMM, "operation");
     EXPECT(comm->kind->barrier(comm) == KOLO_OK, "the group still works");

@@ -58,7 +58,7 @@ static bool one_fails(kolo_comm *comm, void *argument)
     double number = 1;
     EXPECT(comm->kind->barrier(comm) == KOLO_OK, "before");
     kolo_status status = comm->rank == who ? KOLO_MEMORY : KOLO_OK;
-    while (status == KOLO_OK) status = comm->kind->allreduce(comm, &number, 1, KOLO_TYPE_DOUBLE);
+    while (status == KOLO_OK) status = comm->kind->allreduce(comm, &number, 1, KOLO_TYPE_DOUBLE, KOLO_REDUCE_SUM);
     comm->kind->abort(comm); /* what every member does that failed */
     EXPECT(status == KOLO_COMM || comm->rank == who, "got %d", status);
     return true;

@@ -22,8 +22,7 @@ static bool check_floats(kolo_shared *shared, int64_t count, int round)
 {
     float *values = malloc((size_t)count * sizeof *values + 1);
     for (int64_t i = 0; i < count; i++) values[i] = (float)(i % 1000 + shared->rank * round);
-    kolo_shared_allreduce(shared, values, count, KOLO_TYPE_FLOAT);
-    bool right = true;
+    bool right = kolo_shared_allreduce(shared, values, count, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM) == KOLO_OK;
     int pairs = shared->size * (shared->size - 1) / 2;
     float ranks = (float)(pairs * round);
     for (int64_t i = 0; i < count; i++) right = right && values[i] == (float)(i % 1000 * shared->size) + ranks;
@@ -35,8 +34,7 @@ static bool check_doubles(kolo_shared *shared, int64_t count)
 {
     double *values = malloc((size_t)count * sizeof *values + 1);
     for (int64_t i = 0; i < count; i++) values[i] = 0.5 * (double)i;
-    kolo_shared_allreduce(shared, values, count, KOLO_TYPE_DOUBLE);
-    bool right = true;
+    bool right = kolo_shared_allreduce(shared, values, count, KOLO_TYPE_DOUBLE, KOLO_REDUCE_SUM) == KOLO_OK;
     for (int64_t i = 0; i < count; i++) right = right && values[i] == 0.5 * (double)i * shared->size;
     free(values);
     return right;
@@ -46,8 +44,8 @@ static bool check_bytes(kolo_shared *shared, size_t bytes, int root)
 {
     unsigned char *data = malloc(bytes + 1);
     memset(data, shared->rank, bytes + 1);
-    kolo_shared_broadcast(shared, data, bytes, root);
-    bool right = data[bytes] == shared->rank;
+    bool right = kolo_shared_broadcast(shared, data, bytes, root) == KOLO_OK;
+    right = right && data[bytes] == shared->rank;
     for (size_t i = 0; i < bytes; i++) right = right && data[i] == root;
     free(data);
     return right;
@@ -63,7 +61,8 @@ static bool check_all(void *memory, int rank, int size)
             right = right && check_floats(&shared, counts[k], round);
             right = right && check_bytes(&shared, (size_t)counts[k] * 5, (round + (int)k) % size);
             right = right && check_doubles(&shared, counts[k]);
-            kolo_shared_barrier(&shared);
+            kolo_collective call = kolo_call_make(KOLO_CALL_BARRIER, 0);
+            right = right && kolo_shared_meet(&shared, &call) == KOLO_OK;
         }
     }
     kolo_shared_close(&shared);

@@ -13,7 +13,7 @@ BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 FLAGS = ["-std=gnu17", "-g", "-O2", "-fPIC", "-pthread", f"-I{ROOT}/ext/include", f"-I{ROOT}/ext"]
 
 pytestmark = pytest.mark.skipif(
-    not shutil.which("mpirun"), reason="mpirun is not there, so NOTHING of ext/comm/mpi.c was tested: apt install openmpi-bin"
+    not shutil.which("mpirun"), reason="mpirun is not there, so NOTHING of ext/comm/mpi*.c was tested: apt install openmpi-bin"
 )
 
 
@@ -41,7 +41,7 @@ def program_of_small_pieces(tmp_path_factory):
     library = tmp_path_factory.mktemp("small")
     shutil.copy(BUILD / "lib/libkolo.so", library)
     subprocess.run(
-        ["mpicc", *FLAGS, "-DKOLO_MPI_PIECE=4000", "-DKOLO_MPI_SHARED=false", "-shared", ROOT / "ext/comm/mpi.c", "-o", library / "libkolo_mpi.so",
+        ["mpicc", *FLAGS, "-DKOLO_MPI_PIECE=4000", "-DKOLO_MPI_SHARED=false", "-shared", *sorted((ROOT / "ext/comm").glob("mpi*.c")), "-o", library / "libkolo_mpi.so",
          f"-L{library}", "-lkolo", "-Wl,-rpath,$ORIGIN"],
         check=True,
     )

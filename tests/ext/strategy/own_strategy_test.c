@@ -21,7 +21,7 @@ static kolo_status three(const kolo_strategy *strategy, int *count)
 static kolo_status sum(kolo_replica *replica, float *values)
 {
     kolo_comm *group = kolo_replica_comm(replica);
-    return group->kind->allreduce(group, values, kolo_replica_count(replica), KOLO_TYPE_FLOAT);
+    return group->kind->allreduce(group, values, kolo_replica_count(replica), KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM);
 }
 
 /* Each learns by its own samples; then all take the mean of their weights. */

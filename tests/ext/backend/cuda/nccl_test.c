@@ -64,7 +64,7 @@ static bool sum_some(kolo_comm *comm, kolo_stream *own, kolo_comm *together)
     for (int c = 0; c < 5; c++) {
         rig_ok(streams->allocate(own, (size_t)counts[c] * sizeof(float), "a test", (void **)&there[c]));
         fill(own, there[c], comm->rank, counts[c]);
-        rig_ok(together->kind->allreduce(together, there[c], counts[c], KOLO_TYPE_FLOAT));
+        rig_ok(together->kind->allreduce(together, there[c], counts[c], KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM));
         if (c > 0) right = right && is_sum(own, there[c - 1], comm->size, counts[c - 1]);
     }
     right = right && is_sum(own, there[4], comm->size, counts[4]);
@@ -174,10 +174,10 @@ static bool waiting_member(kolo_comm *comm, void *argument)
         usleep(100000);
         comm->kind->abort(comm);
     } else {
-        if (o->apart) rig_ok(together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT));
+        if (o->apart) rig_ok(together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM));
         if (o->apart) right = failed(streams->synchronize(own), KOLO_COMM, "another replica failed");
-        right = right && failed(together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT), KOLO_COMM,
-                                "another replica failed");
+        right = right && failed(together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM),
+                                KOLO_COMM, "another replica failed");
     }
     together->kind->close(together);
     streams->release(own, there);
@@ -214,7 +214,7 @@ static bool lost_member(kolo_comm *comm, void *argument)
     rig_ok(streams->open_comm(own, comm, &together));
     rig_ok(streams->allocate(own, 100 * sizeof *there, "a test", (void **)&there));
     if (comm->rank == o->missing) usleep(100000);
-    kolo_status status = together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT);
+    kolo_status status = together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM);
     bool right = comm->rank == o->missing ? failed(status, KOLO_COMM, "NCCL: a sum over the group failed: unhandled")
                                           : was_lost(own, "NCCL lost a member of the group: remote process exited");
     together->kind->close(together);
@@ -252,7 +252,7 @@ static bool idle_member(kolo_comm *comm, void *argument)
         fail_at(1, false);
         while (atomic_load(&ended) < comm->size - 1) usleep(1000);
     } else {
-        rig_ok(together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT));
+        rig_ok(together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM));
         right = was_lost(own, "NCCL lost a member of the group: unhandled cuda error");
         atomic_fetch_add(&ended, 1);
     }

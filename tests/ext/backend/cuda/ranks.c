@@ -68,7 +68,7 @@ static kolo_status average_weights(kolo_replica *replica, const kolo_batch *batc
     KOLO_TRY(kolo_replica_compute(replica, batch));
     KOLO_TRY(kolo_replica_update(replica));
     float *weights = kolo_replica_weights(replica);
-    KOLO_TRY(group->kind->allreduce(group, weights, count, KOLO_TYPE_FLOAT));
+    KOLO_TRY(group->kind->allreduce(group, weights, count, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM));
     for (int64_t i = 0; i < count; i++) weights[i] /= (float)group->size;
     return kolo_replica_pack(replica);
 }
@@ -232,7 +232,7 @@ static kolo_status join_once(kolo_comm *ranks, int failing, long number, bool *c
     fail_from_now_on(0, false);
     kolo_failure failure = kolo_failure_take();
     if (status == KOLO_OK) {
-        rig_ok(together->kind->allreduce(together, there, 1, KOLO_TYPE_FLOAT));
+        rig_ok(together->kind->allreduce(together, there, 1, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM));
         rig_ok(streams->copy(own, &value, there, sizeof value));
         rig_ok(streams->synchronize(own));
         assert_true(value == (float)(ranks->size * (ranks->size - 1) / 2));

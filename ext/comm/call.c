@@ -1,0 +1,233 @@
+/* The sentences about calls that differ, and about members that do not come: see call.h. */
+#include "comm/call.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+
+#define STALL_LIMIT      60.0 /* seconds, the default of KOLO_STALL_LIMIT */
+#define STALL_LIMIT_MOST 1e7
+enum { SHOWN_MEMBERS = 12 };
+
+/* ---------------------------------------------------------------- records */
+
+static void copy_name(char *to, size_t room, const char *from)
+{
+    size_t length = from ? strlen(from) : 0, skipped = length < room ? 0 : length - (room - 1);
+    if (length > 0) memcpy(to, from + skipped, length - skipped);
+}
+
+kolo_collective kolo_call_make(kolo_operation operation, int64_t count)
+{
+    kolo_scope scope = kolo_scope_now();
+    kolo_collective call = {.operation = (int32_t)operation, .count = count, .line = (int32_t)scope.here.line};
+    const char *path = scope.here.file, *slash = path ? strrchr(path, '/') : NULL;
+    copy_name(call.file, sizeof call.file, slash ? slash + 1 : path);
+    copy_name(call.function, sizeof call.function, scope.function);
+    return call;
+}
+
+kolo_collective kolo_call_allreduce(int64_t count, kolo_type type, kolo_reduce_op reduction)
+{
+    kolo_collective call = kolo_call_make(KOLO_CALL_ALLREDUCE, count);
+    call.type = (int32_t)type;
+    call.reduction = (int32_t)reduction;
+    return call;
+}
+
+kolo_collective kolo_call_broadcast(size_t bytes, int root)
+{
+    kolo_collective call = kolo_call_make(KOLO_CALL_BROADCAST, (int64_t)bytes);
+    call.root = (int32_t)root;
+    return call;
+}
+
+kolo_collective kolo_call_allgatherv(const size_t *bytes, int size)
+{
+    kolo_collective call = kolo_call_make(KOLO_CALL_ALLGATHERV, 0);
+    for (int i = 0; i < size; i++) {
+        call.count += (int64_t)bytes[i];
+        call.sizes = (call.sizes ^ bytes[i]) * 1099511628211u + 1; /* FNV-1a, in steps of a size */
+    }
+    return call;
+}
+
+bool kolo_calls_equal(const kolo_collective *one, const kolo_collective *other)
+{
+    return memcmp(one, other, offsetof(kolo_collective, line)) == 0;
+}
+
+const kolo_collective *kolo_calls_at(const kolo_calls *calls, int member)
+{
+    return (const kolo_collective *)((const char *)calls->first + (size_t)member * calls->stride);
+}
+
+/* ---------------------------------------------------------------- words */
+
+static const char *place_text(const kolo_collective *call)
+{
+    static const char *const own[] = {"kolo_allreduce", "kolo_broadcast", "kolo_allgather", "kolo_barrier"};
+    bool named = call->function[0] != '\0'; /* "kolo_fit" says more than its line alone */
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) named = named && strcmp(call->function, own[i]) != 0;
+    if (call->line > 0 && named) return kolo_phrase(" (%s, %s:%d)", call->function, call->file, (int)call->line);
+    if (call->line > 0) return kolo_phrase(" (%s:%d)", call->file, (int)call->line);
+    return call->function[0] ? kolo_phrase(" (%s)", call->function) : "";
+}
+
+const char *kolo_type_name(kolo_type type)
+{
+    static const char *const names[] = {"floats", "doubles", "int32_t", "int64_t", "bytes"};
+    return names[type];
+}
+
+static const char *elements_text(const kolo_collective *call)
+{
+    static const char *const reductions[] = {"", ", mean", ", minimum", ", maximum", ", product"};
+    return kolo_phrase("%lld %s%s", (long long)call->count, kolo_type_name((kolo_type)call->type),
+                       call->reduction >= 0 && call->reduction < 5 ? reductions[call->reduction] : "");
+}
+
+const char *kolo_call_text(const kolo_calls *calls, const kolo_collective *call)
+{
+    const char *place = place_text(call);
+    long long bytes = (long long)call->count;
+    switch (call->operation) {
+    case KOLO_CALL_ALLREDUCE: return kolo_phrase("allreduce of %s%s", elements_text(call), place);
+    case KOLO_CALL_BROADCAST:
+        return kolo_phrase("broadcast of %lld bytes from %s %d%s", bytes, calls->who, call->root, place);
+    case KOLO_CALL_ALLGATHER: return kolo_phrase("allgather of %lld bytes%s", bytes, place);
+    case KOLO_CALL_ALLGATHERV: return kolo_phrase("allgather of parts of %lld bytes in all%s", bytes, place);
+    case KOLO_CALL_ALLTOALLV: return kolo_phrase("alltoall%s", place);
+    case KOLO_CALL_BARRIER: return kolo_phrase("barrier%s", place);
+    case KOLO_CALL_FINISH: return "kolo_finish";
+    default: return "nothing";
+    }
+}
+
+kolo_status kolo_calls_compare(const kolo_calls *calls)
+{
+    const kolo_collective *first = kolo_calls_at(calls, 0);
+    for (int i = 1; i < calls->size; i++) {
+        const kolo_collective *other = kolo_calls_at(calls, i);
+        if (kolo_calls_equal(first, other)) continue;
+        const char *differ =
+            first->operation == other->operation && first->sizes != other->sizes && first->count == other->count
+                ? ", with other sizes of the parts"
+                : "";
+        return kolo_fail(KOLO_COMM, "all %ss must make the same call: %s 0 called %s, %s %d %s%s", calls->who,
+                         calls->who, kolo_call_text(calls, first), calls->who, i, kolo_call_text(calls, other), differ);
+    }
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- members that do not come */
+
+/* "rank 3", "ranks 0, 1, 2": of the members that are marked. */
+static const char *members_text(const kolo_calls *calls, const bool *marked)
+{
+    char list[200] = "";
+    int count = 0;
+    for (int i = 0; i < calls->size; i++) {
+        if (!marked[i] || ++count > SHOWN_MEMBERS) continue;
+        size_t length = strlen(list);
+        snprintf(list + length, sizeof list - length, "%s%d", count > 1 ? ", " : "", i);
+    }
+    if (count > SHOWN_MEMBERS) return kolo_phrase("%ss %s and %d more", calls->who, list, count - SHOWN_MEMBERS);
+    return kolo_phrase("%s%s %s", calls->who, count == 1 ? "" : "s", list);
+}
+
+/* Adds "ranks 0, 1 wait in …" for the first members that are not told yet, and marks those in the same call as told. */
+static bool tell_some(const kolo_calls *calls, const bool *came, bool *told, char *text, size_t size)
+{
+    bool *marked = calloc((size_t)calls->size, sizeof *marked);
+    const kolo_collective *first = NULL;
+    int count = 0;
+    for (int i = 0; i < calls->size && marked; i++) {
+        const kolo_collective *call = kolo_calls_at(calls, i);
+        if (!came[i] || told[i]) continue;
+        if (!first) first = call;
+        bool same = kolo_calls_equal(first, call) && first->line == call->line;
+        marked[i] = same;
+        told[i] = told[i] || same;
+        count += same;
+    }
+    size_t length = strlen(text);
+    if (first)
+        snprintf(text + length, size - length, "%s%s wait%s in %s", length ? ", " : "", members_text(calls, marked),
+                 count == 1 ? "s" : "", kolo_call_text(calls, first));
+    free(marked);
+    return first != NULL;
+}
+
+kolo_status kolo_calls_stalled(const kolo_calls *calls, const bool *came, double seconds)
+{
+    enum { CALLS_MOST = 4 }; /* different calls in which members wait, in one sentence */
+    bool *missing = calloc((size_t)calls->size, 2 * sizeof *missing), *told = missing + calls->size;
+    if (!missing) return kolo_fail_memory((size_t)calls->size * 2, "a sentence about ranks");
+    char text[600] = "";
+    int count = 0;
+    for (int i = 0; i < calls->size; i++) {
+        missing[i] = !came[i];
+        count += missing[i];
+    }
+    for (int k = 0; k < CALLS_MOST && tell_some(calls, came, told, text, sizeof text); k++) {}
+    kolo_status status = kolo_fail(KOLO_COMM, "%s %s not come for %g s (KOLO_STALL_LIMIT): %s",
+                                   members_text(calls, missing), count == 1 ? "has" : "have", seconds, text);
+    free(missing);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the limit */
+
+bool kolo_in_notebook(void)
+{
+    return getenv("KOLO_KERNEL_CELLS") != NULL;
+}
+
+static bool read_limit(const char *text, double *limit)
+{
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (end == text || *end || errno || !isfinite(value) || value < 0 || value > STALL_LIMIT_MOST) return false;
+    *limit = value;
+    return true;
+}
+
+double kolo_stall_limit(void)
+{
+    const char *text = getenv("KOLO_STALL_LIMIT");
+    double limit = kolo_in_notebook() ? 0 : STALL_LIMIT;
+    if (text && *text) read_limit(text, &limit);
+    return limit;
+}
+
+kolo_status kolo_stall_check_environment(void)
+{
+    const char *text = getenv("KOLO_STALL_LIMIT");
+    double limit;
+    if (!text || !*text || read_limit(text, &limit)) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "KOLO_STALL_LIMIT: wanted seconds from 0 (no limit) to %g, got \"%.80s\"",
+                     STALL_LIMIT_MOST, text);
+}
+
+bool kolo_stall_passed(kolo_stall *stall, int came)
+{
+    double now = kolo_now();
+    if (stall->since == 0 || came > stall->came) {
+        stall->since = now;
+        stall->came = came;
+    }
+    return stall->limit > 0 && now - stall->since >= stall->limit;
+}
+
+struct timespec kolo_stall_turn(const kolo_stall *stall)
+{
+    double turn = stall->limit / 20 < 1 ? stall->limit / 20 : 1;
+    return (struct timespec){.tv_sec = (time_t)turn, .tv_nsec = (long)((turn - (double)(time_t)turn) * 1e9)};
+}

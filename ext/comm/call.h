@@ -1,0 +1,89 @@
+/* What a member calls: the record by which members find out that they do not make the same call, or that one of them
+ * does not come.
+ *
+ * Every collective of every comm begins alike: each member hands its record to the others, waits until all members
+ * have, and compares. So a member that calls something else meets the others in that exchange, and all of them fail
+ * with the same sentence.
+ */
+#ifndef KOLO_COMM_CALL_H
+#define KOLO_COMM_CALL_H
+
+#include <time.h>
+
+#include "comm/comm.h"
+
+typedef enum kolo_operation {
+    KOLO_CALL_NONE, /* no call yet */
+    KOLO_CALL_ALLREDUCE,
+    KOLO_CALL_BROADCAST,
+    KOLO_CALL_ALLGATHER,
+    KOLO_CALL_ALLGATHERV,
+    KOLO_CALL_ALLTOALLV,
+    KOLO_CALL_BARRIER,
+    KOLO_CALL_FINISH, /* kolo_finish(): the member will make no more calls */
+} kolo_operation;
+
+/* Contains no pointers, because other processes read it. The members up to and including `sizes` must be the same on
+ * all members of a group; the rest says where the call is. */
+struct kolo_collective {
+    int32_t operation; /* kolo_operation */
+    int32_t type, reduction;
+    int32_t root;
+    int64_t count;  /* elements of an allreduce, bytes of other operations */
+    uint64_t sizes; /* allgatherv: a hash of the sizes of all parts */
+    int32_t line;   /* 0: unknown */
+    char file[40];     /* the end of its path, if the path is longer */
+    char function[28]; /* the public call that is running, "" if there is none */
+};
+
+/* Sets the place to that of the public call that runs in this thread. */
+kolo_collective kolo_call_make(kolo_operation operation, int64_t count);
+kolo_collective kolo_call_allreduce(int64_t count, kolo_type type, kolo_reduce_op reduction);
+kolo_collective kolo_call_broadcast(size_t bytes, int root);
+kolo_collective kolo_call_allgatherv(const size_t *bytes, int size);
+
+bool kolo_calls_equal(const kolo_collective *one, const kolo_collective *other);
+
+/* The records of a group: member i's is at first + i × stride bytes. `who` is "rank" or "replica". */
+typedef struct kolo_calls {
+    const void *first;
+    size_t stride;
+    int size;
+    const char *who;
+} kolo_calls;
+const char *kolo_type_name(kolo_type type); /* "floats" */
+/* "allreduce of 500 floats (cnn.c:31)" */
+const char *kolo_call_text(const kolo_calls *calls, const kolo_collective *call);
+const kolo_collective *kolo_calls_at(const kolo_calls *calls, int member);
+
+/* Fails unless all members made the same call. The sentence is the same on each member: it names the first member that
+ * differs from member 0. */
+kolo_status kolo_calls_compare(const kolo_calls *calls);
+
+/* Fails with the sentence of a group that has waited `seconds` for the members whose came[] is false. The records of
+ * the others say where they wait. */
+kolo_status kolo_calls_stalled(const kolo_calls *calls, const bool *came, double seconds);
+
+/* --- how long members wait for one another --- */
+
+/* The value of KOLO_STALL_LIMIT in seconds, 0 for no limit. The default is 60, or 0 in a notebook, where a cell can be
+ * interrupted. An invalid value gives the default; kolo_stall_check_environment() reports it. */
+double kolo_stall_limit(void);
+kolo_status kolo_stall_check_environment(void);
+
+/* Whether the process is one of a notebook's, which a failure must not end. */
+bool kolo_in_notebook(void);
+
+/* A wait that is looked at from time to time. The time is counted from the arrival of the last member that has come, so
+ * members that come one after the other, each within the limit, are never ended. */
+typedef struct kolo_stall {
+    double limit; /* seconds; 0: none */
+    double since; /* when the last member came; 0: not looked at yet */
+    int came; /* the number of members that had come then */
+} kolo_stall;
+/* Whether the limit has passed with `came` members in the call. */
+bool kolo_stall_passed(kolo_stall *stall, int came);
+/* The time between two looks: a twentieth of the limit, at most a second; 0 if there is no limit. */
+struct timespec kolo_stall_turn(const kolo_stall *stall);
+
+#endif

@@ -1,0 +1,134 @@
+/* Messages between threads: see mailbox.h. */
+#include "comm/mailbox.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+typedef struct letter {
+    struct letter *next;
+    kolo_message message;
+    char data[];
+} letter;
+
+/* The messages that one member has not received yet, oldest first. */
+typedef struct queue {
+    letter *first, **end;
+} queue;
+
+struct kolo_mailboxes {
+    pthread_mutex_t lock; /* guards everything below */
+    pthread_cond_t came;  /* a message or an abort */
+    bool aborted;
+    int size;
+    queue queues[];
+};
+
+kolo_status kolo_message_too_long(const kolo_message *message, size_t room)
+{
+    return kolo_fail(KOLO_INVALID, "wanted a message of at most %zu bytes, got %lld bytes from %d with tag %d", room,
+                     (long long)message->bytes, message->from, message->tag);
+}
+
+bool kolo_message_fits(const kolo_message *message, int from, int tag)
+{
+    return (from == KOLO_ANY_RANK || message->from == from) && (tag == KOLO_ANY_TAG || message->tag == tag);
+}
+
+kolo_status kolo_mailboxes_open(int size, kolo_mailboxes **boxes)
+{
+    size_t bytes = sizeof(kolo_mailboxes) + (size_t)size * sizeof(queue);
+    kolo_mailboxes *made = calloc(1, bytes);
+    if (!made) return kolo_fail_memory(bytes, "messages between replicas");
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->came, NULL);
+    made->size = size;
+    for (int i = 0; i < size; i++) made->queues[i].end = &made->queues[i].first;
+    *boxes = made;
+    return KOLO_OK;
+}
+
+void kolo_mailboxes_close(kolo_mailboxes *boxes)
+{
+    for (int i = 0; boxes && i < boxes->size; i++) {
+        for (letter *at = boxes->queues[i].first, *next; at; at = next) {
+            next = at->next;
+            free(at);
+        }
+    }
+    if (boxes) pthread_cond_destroy(&boxes->came);
+    if (boxes) pthread_mutex_destroy(&boxes->lock);
+    free(boxes);
+}
+
+void kolo_mailboxes_abort(kolo_mailboxes *boxes)
+{
+    pthread_mutex_lock(&boxes->lock);
+    boxes->aborted = true;
+    pthread_cond_broadcast(&boxes->came);
+    pthread_mutex_unlock(&boxes->lock);
+}
+
+kolo_status kolo_mailboxes_send(kolo_mailboxes *boxes, int from, const void *data, size_t bytes, int to, int tag)
+{
+    letter *made = malloc(sizeof *made + bytes);
+    if (!made) return kolo_fail_memory(bytes, "a message");
+    made->next = NULL;
+    made->message = (kolo_message){.from = from, .tag = tag, .bytes = (int64_t)bytes};
+    kolo_copy_bytes(made->data, data, bytes);
+    pthread_mutex_lock(&boxes->lock);
+    bool aborted = boxes->aborted;
+    if (!aborted) {
+        *boxes->queues[to].end = made;
+        boxes->queues[to].end = &made->next;
+        pthread_cond_broadcast(&boxes->came);
+    }
+    pthread_mutex_unlock(&boxes->lock);
+    if (!aborted) return KOLO_OK;
+    free(made);
+    return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
+}
+
+/* The pointer to the oldest message that fits; it points to NULL if there is none. The caller holds the lock. */
+static letter **find(kolo_mailboxes *boxes, int me, int from, int tag)
+{
+    letter **at = &boxes->queues[me].first;
+    while (*at && !kolo_message_fits(&(*at)->message, from, tag)) at = &(*at)->next;
+    return at;
+}
+
+static letter *take_out(queue *from, letter **at)
+{
+    letter *taken = *at;
+    *at = taken->next;
+    if (!taken->next) from->end = at;
+    return taken;
+}
+
+kolo_status kolo_mailboxes_receive(kolo_mailboxes *boxes, int me, void *data, size_t room, int from, int tag,
+                                   kolo_message *message)
+{
+    pthread_mutex_lock(&boxes->lock);
+    letter **at = find(boxes, me, from, tag), *taken = NULL;
+    while (!*at && !boxes->aborted) {
+        pthread_cond_wait(&boxes->came, &boxes->lock);
+        at = find(boxes, me, from, tag);
+    }
+    bool there = *at != NULL, fits = there && (size_t)(*at)->message.bytes <= room;
+    if (there) *message = (*at)->message;
+    if (fits) taken = take_out(&boxes->queues[me], at);
+    pthread_mutex_unlock(&boxes->lock);
+    if (!there) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
+    if (!fits) return kolo_message_too_long(message, room);
+    kolo_copy_bytes(data, taken->data, (size_t)message->bytes);
+    free(taken);
+    return KOLO_OK;
+}
+
+bool kolo_mailboxes_probe(kolo_mailboxes *boxes, int me, int from, int tag, kolo_message *message)
+{
+    pthread_mutex_lock(&boxes->lock);
+    const letter *found = *find(boxes, me, from, tag);
+    if (found) *message = found->message;
+    pthread_mutex_unlock(&boxes->lock);
+    return found != NULL;
+}

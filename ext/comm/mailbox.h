@@ -1,0 +1,26 @@
+/* Messages between threads of one process: a queue for each receiver. A message is copied when it is sent, so a sender
+ * never waits. */
+#ifndef KOLO_COMM_MAILBOX_H
+#define KOLO_COMM_MAILBOX_H
+
+#include "comm/comm.h"
+
+typedef struct kolo_mailboxes kolo_mailboxes;
+
+kolo_status kolo_mailboxes_open(int size, kolo_mailboxes **boxes);
+void kolo_mailboxes_close(kolo_mailboxes *boxes); /* takes NULL; drops messages that nobody has received */
+
+/* As send, receive and probe of kolo_comm_kind; from or me is the calling member. */
+kolo_status kolo_mailboxes_send(kolo_mailboxes *boxes, int from, const void *data, size_t bytes, int to, int tag);
+kolo_status kolo_mailboxes_receive(kolo_mailboxes *boxes, int me, void *data, size_t room, int from, int tag,
+                                   kolo_message *message);
+bool kolo_mailboxes_probe(kolo_mailboxes *boxes, int me, int from, int tag, kolo_message *message);
+/* Ends the waits of all members, now and later: they fail with KOLO_COMM. */
+void kolo_mailboxes_abort(kolo_mailboxes *boxes);
+
+/* Fails because a message of more than `room` bytes was found. */
+kolo_status kolo_message_too_long(const kolo_message *message, size_t room);
+/* Whether a message is one that the receiver asks for. */
+bool kolo_message_fits(const kolo_message *message, int from, int tag);
+
+#endif

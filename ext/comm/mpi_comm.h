@@ -1,0 +1,69 @@
+/* What the parts of libkolo_mpi.so share. Only they include mpi.h. Read mpi.c first. */
+#ifndef KOLO_COMM_MPI_COMM_H
+#define KOLO_COMM_MPI_COMM_H
+
+#include <mpi.h>
+#include <sys/types.h>
+
+#include "comm/shared.h"
+
+/* The largest number of bytes of one MPI call, and whether ranks of one host may share memory. Tests define other
+ * values. */
+#ifndef KOLO_MPI_PIECE
+#define KOLO_MPI_PIECE  (1 << 30)
+#define KOLO_MPI_SHARED true
+#endif
+
+typedef struct mpi_comm {
+    kolo_comm comm;
+    MPI_Comm handle;    /* of collectives */
+    MPI_Comm points;    /* of messages between two ranks */
+    bool crowded;       /* ranks and their threads outnumber the cores of a host */
+    bool meets;         /* compares calls through kolo_mpi_process.shared */
+    bool shares;        /* all-reduces and broadcasts through it, too */
+    double stall_limit; /* seconds; 0: none */
+    kolo_collective *calls;   /* rank 0: [size] the calls of all ranks; NULL if `meets` */
+} mpi_comm;
+
+/* The state of MPI, of which a process has only one. */
+typedef struct mpi_process {
+    pid_t process;      /* the process that started MPI; a forked child cannot use it */
+    int rank;           /* in MPI_COMM_WORLD */
+    int open;           /* worlds that are opened and not closed */
+    bool crowded;       /* the last world was crowded */
+    kolo_shared shared; /* memory of all ranks, if they are on one host; used by all worlds */
+} mpi_process;
+extern mpi_process kolo_mpi_process;
+extern const kolo_comm_kind kolo_mpi_kind;
+
+/* --- mpi_wait.c: results and waiting --- */
+
+kolo_status kolo_mpi_check(const mpi_comm *me, int result, const char *name);
+/* Gives the core to other threads for longer and longer times. Usually the other ranks are ready after a few turns, and
+ * a sleep would only add latency; but if they are still computing, they need the core. */
+void kolo_mpi_yield(int turn);
+/* Waits like MPI_Waitall, but sleeps. */
+int kolo_mpi_wait_asleep(MPI_Request *requests, MPI_Status *statuses, int count);
+kolo_status kolo_mpi_wait_all(const mpi_comm *me, MPI_Request *requests, MPI_Status *statuses, int count,
+                              const char *name);
+/* Waits for a nonblocking operation whose start returned `result`. */
+kolo_status kolo_mpi_wait_one(const mpi_comm *me, int result, MPI_Request *request, const char *name);
+
+/* --- mpi_meet.c: the comparison of the ranks' calls --- */
+
+kolo_status kolo_mpi_meet(kolo_comm *comm, const kolo_collective *call);
+/* Goes on from a collective of kolo_mpi_process.shared: ends the job if it has failed, except in a notebook. */
+kolo_status kolo_mpi_shared_result(mpi_comm *me, kolo_status status);
+/* Tells the other ranks that this one makes no more calls. */
+void kolo_mpi_leave(mpi_comm *me);
+/* Ends the processes of all ranks and does not return. Prints this thread's failure first, which would be lost
+ * otherwise. */
+void kolo_mpi_end_job(kolo_comm *comm, int code);
+
+/* --- mpi_messages.c: messages between two ranks --- */
+
+kolo_status kolo_mpi_send(kolo_comm *comm, const void *data, size_t bytes, int to, int tag);
+kolo_status kolo_mpi_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message);
+kolo_status kolo_mpi_probe(kolo_comm *comm, int from, int tag, bool *there, kolo_message *message);
+
+#endif

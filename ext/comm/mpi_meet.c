@@ -1,0 +1,217 @@
+/* The comparison of the ranks' calls, with which every collective begins, and the end of a job whose ranks do not make
+ * the same calls.
+ *
+ * Ranks of one host meet in shared memory (shared.h). Ranks of several hosts meet by messages: each sends its call to
+ * rank 0, which compares them and sends its verdict. This is a star instead of a tree because one rank then knows which
+ * ranks have come, and what all of them have called. It costs two messages' time, and rank 0 as many messages as there
+ * are ranks.
+ *
+ * A rank that waits too long for others ends the job. Rank 0 sees who is missing. Another rank only sees that there is
+ * no verdict, which rank 0 owes it if rank 0 has come. Therefore a rank 0 that has waited for a moment says so (HERE)
+ * to the ranks that have come. A rank that hears nothing for the whole limit knows that rank 0 is missing. */
+#include "comm/mpi_comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+
+enum { TAG_CALL = 1, TAG_VERDICT, TAG_REASON }; /* on mpi_comm.handle, where exchanges have the tag 0 */
+enum { SAME = 1, DIFFERENT, HERE };             /* verdicts */
+
+#define MOMENT 0.2 /* seconds after which rank 0 says that it is there */
+
+/* ---------------------------------------------------------------- ending the job */
+
+void kolo_mpi_end_job(kolo_comm *comm, int code)
+{
+    fflush(stdout);
+    kolo_failure_say();
+    fflush(stderr);
+    MPI_Abort(((mpi_comm *)comm)->handle, code);
+}
+
+/* Ends the job after a failure that several ranks know of. The one that speaks prints the sentence and ends the others,
+ * which only do so themselves if that one cannot. In a notebook the call just fails, because the ranks of a notebook
+ * live on. */
+static kolo_status end_together(mpi_comm *me, kolo_status status, bool speaks)
+{
+    if (status == KOLO_OK || kolo_in_notebook()) return status;
+    if (!speaks) sleep(1);
+    kolo_mpi_end_job(&me->comm, 1);
+    return status;
+}
+
+kolo_status kolo_mpi_shared_result(mpi_comm *me, kolo_status status)
+{
+    return end_together(me, status, kolo_mpi_process.shared.speaks);
+}
+
+/* ---------------------------------------------------------------- meeting by messages */
+
+/* Rank 0's side of one meeting. */
+typedef struct meeting {
+    mpi_comm *me;
+    MPI_Request *requests; /* [size] the calls that are received; [0] is none */
+    bool *came; /* [size] */
+    int count; /* of those that came */
+    kolo_stall stall;
+    double begun;
+    bool said; /* rank 0 has said that it is here */
+} meeting;
+
+static kolo_status tell(mpi_comm *me, int rank, int verdict)
+{
+    return kolo_mpi_check(me, MPI_Send(&verdict, 1, MPI_INT, rank, TAG_VERDICT, me->handle), "MPI_Send");
+}
+
+static kolo_status tell_all(meeting *m, int verdict)
+{
+    for (int i = 1; i < m->me->comm.size; i++)
+        if (m->came[i]) KOLO_TRY(tell(m->me, i, verdict));
+    return KOLO_OK;
+}
+
+static kolo_status note_arrivals(meeting *m)
+{
+    for (int i = 1; i < m->me->comm.size; i++) {
+        int done = 0;
+        if (m->came[i]) continue;
+        KOLO_TRY(kolo_mpi_check(m->me, MPI_Test(&m->requests[i], &done, MPI_STATUS_IGNORE), "MPI_Test"));
+        m->came[i] = done;
+        m->count += done;
+        if (done && m->said) KOLO_TRY(tell(m->me, i, HERE));
+    }
+    if (m->said || kolo_now() - m->begun < MOMENT) return KOLO_OK;
+    m->said = true;
+    return tell_all(m, HERE);
+}
+
+static kolo_calls calls_of(const mpi_comm *me)
+{
+    return (kolo_calls){me->calls, sizeof *me->calls, me->comm.size, "rank"};
+}
+
+/* Waits until all ranks have come. */
+static kolo_status gather_calls(meeting *m)
+{
+    mpi_comm *me = m->me;
+    kolo_calls calls = calls_of(me);
+    for (int i = 1; i < me->comm.size; i++)
+        KOLO_TRY(kolo_mpi_check(me,
+                                MPI_Irecv(&me->calls[i], (int)sizeof *me->calls, MPI_BYTE, i, TAG_CALL, me->handle,
+                                          &m->requests[i]),
+                                "MPI_Irecv"));
+    for (int turn = 0;; turn++) {
+        KOLO_TRY(note_arrivals(m));
+        if (m->count == me->comm.size) return KOLO_OK;
+        if (kolo_stall_passed(&m->stall, m->count))
+            return end_together(me, kolo_calls_stalled(&calls, m->came, m->stall.limit), true);
+        if (me->crowded) kolo_mpi_yield(turn);
+    }
+}
+
+/* Sends the failure of the comparison to the other ranks. */
+static kolo_status give_reasons(meeting *m)
+{
+    kolo_failure failure = kolo_failure_take();
+    kolo_status status = tell_all(m, DIFFERENT);
+    for (int i = 1; i < m->me->comm.size && status == KOLO_OK; i++)
+        status = kolo_mpi_check(m->me, MPI_Send(&failure, (int)sizeof failure, MPI_BYTE, i, TAG_REASON, m->me->handle),
+                                "MPI_Send");
+    kolo_failure_give(&failure);
+    return end_together(m->me, failure.code, true);
+}
+
+static kolo_status meet_as_first(mpi_comm *me, const kolo_collective *call, bool leaves)
+{
+    size_t size = (size_t)me->comm.size;
+    meeting m = {.me = me, .count = 1, .begun = kolo_now(), .stall.limit = leaves ? 0 : me->stall_limit};
+    kolo_status status = KOLO_MEMORY;
+    m.requests = malloc(size * sizeof *m.requests);
+    m.came = calloc(size, sizeof *m.came);
+    if (!m.requests || !m.came) kolo_fail_memory(size * sizeof *m.requests, "a meeting of ranks");
+    else {
+        me->calls[0] = *call;
+        m.came[0] = true;
+        kolo_calls calls = calls_of(me);
+        status = gather_calls(&m);
+        if (status == KOLO_OK) {
+            status = kolo_calls_compare(&calls);
+            if (status != KOLO_OK) status = give_reasons(&m);
+            else if (!leaves) status = tell_all(&m, SAME);
+        }
+    }
+    free(m.requests);
+    free(m.came);
+    return status;
+}
+
+/* The end for a rank to which rank 0 does not answer. */
+static kolo_status miss_the_first(mpi_comm *me, const kolo_collective *call)
+{
+    const kolo_calls calls = {.who = "rank"};
+    kolo_status status = kolo_fail(KOLO_COMM, "rank 0 has not come for %g s (KOLO_STALL_LIMIT): rank %d waits in %s",
+                                   me->stall_limit, me->comm.rank, kolo_call_text(&calls, call));
+    return end_together(me, status, true);
+}
+
+/* Waits for the verdict. If rank 0 is missing, all ranks notice it at the same time; the lower ones end the job a
+ * little earlier, so that one of them speaks for all. */
+static kolo_status hear_verdict(mpi_comm *me, const kolo_collective *call, int *verdict)
+{
+    MPI_Request request;
+    double limit = me->stall_limit > 0 ? me->stall_limit + 0.1 * me->comm.rank : 0, begun = kolo_now();
+    for (*verdict = HERE; *verdict == HERE;) {
+        int done = 0;
+        KOLO_TRY(kolo_mpi_check(me, MPI_Irecv(verdict, 1, MPI_INT, 0, TAG_VERDICT, me->handle, &request), "MPI_Irecv"));
+        for (int turn = 0; !done; turn++) {
+            KOLO_TRY(kolo_mpi_check(me, MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test"));
+            if (!done && limit > 0 && turn % 64 == 63 && kolo_now() - begun > limit) return miss_the_first(me, call);
+            if (!done && me->crowded) kolo_mpi_yield(turn);
+        }
+        if (*verdict == HERE) limit = 0; /* rank 0 watches over the others */
+    }
+    return KOLO_OK;
+}
+
+static kolo_status meet_as_other(mpi_comm *me, const kolo_collective *call, bool leaves)
+{
+    kolo_failure failure;
+    int verdict;
+    KOLO_TRY(kolo_mpi_check(me, MPI_Send(call, (int)sizeof *call, MPI_BYTE, 0, TAG_CALL, me->handle), "MPI_Send"));
+    if (leaves) return KOLO_OK;
+    KOLO_TRY(hear_verdict(me, call, &verdict));
+    if (verdict == SAME) return KOLO_OK;
+    KOLO_TRY(kolo_mpi_check(me,
+                            MPI_Recv(&failure, (int)sizeof failure, MPI_BYTE, 0, TAG_REASON, me->handle,
+                                     MPI_STATUS_IGNORE),
+                            "MPI_Recv"));
+    kolo_failure_give(&failure);
+    return end_together(me, failure.code, false);
+}
+
+static kolo_status meet(mpi_comm *me, const kolo_collective *call, bool leaves)
+{
+    if (me->comm.size == 1) return KOLO_OK;
+    return me->comm.rank == 0 ? meet_as_first(me, call, leaves) : meet_as_other(me, call, leaves);
+}
+
+kolo_status kolo_mpi_meet(kolo_comm *comm, const kolo_collective *call)
+{
+    mpi_comm *me = (mpi_comm *)comm;
+    if (me->meets) return kolo_mpi_shared_result(me, kolo_shared_meet(&kolo_mpi_process.shared, call));
+    return meet(me, call, false);
+}
+
+/* In shared memory no rank waits. By messages, rank 0 waits for the calls of the others, which nobody else would
+ * receive; MPI would wait for them at the end of the process, anyway. */
+void kolo_mpi_leave(mpi_comm *me)
+{
+    kolo_collective call = kolo_call_make(KOLO_CALL_FINISH, 0);
+    if (me->meets) kolo_shared_leave(&kolo_mpi_process.shared);
+    else if (meet(me, &call, true) != KOLO_OK) kolo_failure_take();
+}

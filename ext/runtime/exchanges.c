@@ -1,0 +1,264 @@
+/* The collectives of kolo.h whose parts have other sizes on each rank, and messages between two ranks. The sizes are
+ * exchanged first, so that a part that does not fit fails on all ranks alike. */
+#include "runtime/runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/call.h"
+
+static kolo_status check_elements(const void *array, int64_t count, kolo_type type, const char *name)
+{
+    int64_t bytes;
+    if (count < 0) return kolo_fail(KOLO_INVALID, "wanted a count of at least 0, got %lld", (long long)count);
+    if (__builtin_mul_overflow(count, (int64_t)kolo_type_bytes(type), &bytes))
+        return kolo_fail(KOLO_INVALID, "wanted a count that fits in memory, got %lld", (long long)count);
+    if (!array && count > 0) return kolo_fail(KOLO_INVALID, "wanted %lld %s, got NULL", (long long)count, name);
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- exchanges */
+
+/* What a rank tells all others before an exchange. */
+typedef struct notice {
+    int64_t room; /* elements */
+    int64_t type; /* kolo_type: bytes alone would not show that ranks have other types */
+    int64_t counts[]; /* allgatherv: [1] its elements; alltoallv: [size] those for each rank */
+} notice;
+
+typedef struct exchange {
+    kolo_comm *ranks;
+    kolo_type type;
+    size_t notice_bytes;
+    char *notices; /* [size] of notice_bytes each */
+    size_t *bytes; /* [4 × size]: sizes and offsets of what is sent, then of what is received */
+    int64_t *counts; /* [size] elements that this rank receives from each */
+} exchange;
+
+static const notice *notice_of(const exchange *x, int rank)
+{
+    return (const notice *)(x->notices + (size_t)rank * x->notice_bytes);
+}
+
+static void exchange_close(exchange *x)
+{
+    free(x->notices);
+    free(x->bytes);
+    free(x->counts);
+}
+
+static kolo_status exchange_open(exchange *x, kolo_type type, int64_t room, const int64_t *counts, int number)
+{
+    kolo_comm *ranks = kolo_world_comm();
+    size_t size = (size_t)ranks->size, bytes = sizeof(notice) + (size_t)number * sizeof(int64_t);
+    *x = (exchange){.ranks = ranks, .type = type, .notice_bytes = bytes};
+    x->notices = calloc(size, bytes);
+    x->bytes = calloc(4 * size, sizeof *x->bytes);
+    x->counts = calloc(size, sizeof *x->counts);
+    if (!x->notices || !x->bytes || !x->counts) return kolo_fail_memory(size * bytes, "the ranks' counts");
+    notice *mine = (notice *)(x->notices + (size_t)ranks->rank * bytes);
+    mine->room = room;
+    mine->type = (int64_t)type;
+    memcpy(mine->counts, counts, (size_t)number * sizeof *counts);
+    return ranks->kind->allgather(ranks, mine, bytes, x->notices);
+}
+
+static kolo_status compare_types(const exchange *x)
+{
+    for (int i = 1; i < x->ranks->size; i++)
+        if (notice_of(x, i)->type != notice_of(x, 0)->type)
+            return kolo_fail(KOLO_COMM, "all ranks must have elements of the same type: rank 0 has %s, rank %d %s",
+                             kolo_type_name((kolo_type)notice_of(x, 0)->type), i,
+                             kolo_type_name((kolo_type)notice_of(x, i)->type));
+    return KOLO_OK;
+}
+
+static kolo_status check_room(int rank, int64_t room, int64_t total)
+{
+    if (total <= room) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "rank %d: wanted room for %lld elements, got room for %lld", rank, (long long)total,
+                     (long long)room);
+}
+
+/* Sets sizes and offsets of parts that follow one another. */
+static void lay_out(const exchange *x, const int64_t *counts, size_t *bytes, size_t *offsets)
+{
+    size_t at = 0;
+    for (int i = 0; i < x->ranks->size; i++) {
+        bytes[i] = (size_t)counts[i] * kolo_type_bytes(x->type);
+        offsets[i] = at;
+        at += bytes[i];
+    }
+}
+
+static kolo_status gather(exchange *x, const kolo_allgatherv_args *args)
+{
+    int size = x->ranks->size;
+    int64_t total = 0;
+    for (int i = 0; i < size; i++) total += notice_of(x, i)->counts[0];
+    KOLO_TRY(compare_types(x));
+    for (int i = 0; i < size; i++) KOLO_TRY(check_room(i, notice_of(x, i)->room, total));
+    for (int i = 0; i < size; i++) x->counts[i] = notice_of(x, i)->counts[0];
+    lay_out(x, x->counts, x->bytes, x->bytes + size);
+    if (args->counts) memcpy(args->counts, x->counts, (size_t)size * sizeof *x->counts);
+    return x->ranks->kind->allgatherv(x->ranks, args->values, args->all, x->bytes, x->bytes + size);
+}
+
+static kolo_status allgatherv(const kolo_allgatherv_args *args, kolo_type type)
+{
+    exchange x;
+    KOLO_TRY(check_elements(args->values, args->count, type, "values"));
+    KOLO_TRY(check_elements(args->all, args->room, type, "elements of room for all ranks' values"));
+    kolo_status status = exchange_open(&x, type, args->room, &args->count, 1);
+    if (status == KOLO_OK) status = gather(&x, args);
+    exchange_close(&x);
+    return status;
+}
+
+kolo_status kolo_allgatherv_at(const kolo_allgatherv_args *args, kolo_type type, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_allgatherv", here);
+    return kolo_leave(scope, allgatherv(args, type));
+}
+
+/* Every rank knows what every pair exchanges, and so whether it fits everywhere. */
+static kolo_status check_rooms(const exchange *x)
+{
+    for (int to = 0; to < x->ranks->size; to++) {
+        int64_t total = 0;
+        for (int from = 0; from < x->ranks->size; from++) total += notice_of(x, from)->counts[to];
+        KOLO_TRY(check_room(to, notice_of(x, to)->room, total));
+    }
+    return KOLO_OK;
+}
+
+static kolo_status swap(exchange *x, const kolo_alltoallv_args *args)
+{
+    int size = x->ranks->size;
+    KOLO_TRY(compare_types(x));
+    KOLO_TRY(check_rooms(x));
+    for (int i = 0; i < size; i++) x->counts[i] = notice_of(x, i)->counts[x->ranks->rank];
+    size_t *sent = x->bytes, *received = x->bytes + 2 * (size_t)size;
+    lay_out(x, args->counts, sent, sent + size);
+    lay_out(x, x->counts, received, received + size);
+    if (args->received_counts) memcpy(args->received_counts, x->counts, (size_t)size * sizeof *x->counts);
+    return x->ranks->kind->alltoallv(x->ranks, args->values, sent, sent + size, args->received, received,
+                                     received + size);
+}
+
+static kolo_status alltoallv(const kolo_alltoallv_args *args, kolo_type type)
+{
+    exchange x;
+    int64_t total = 0;
+    if (!args->counts) return kolo_fail(KOLO_INVALID, "wanted %d counts, got NULL", kolo_size());
+    for (int i = 0; i < kolo_size(); i++) {
+        KOLO_TRY(check_elements(args, args->counts[i], type, "values"));
+        if (__builtin_add_overflow(total, args->counts[i], &total))
+            return kolo_fail(KOLO_INVALID, "wanted counts that fit in memory");
+    }
+    KOLO_TRY(check_elements(args->values, total, type, "values"));
+    KOLO_TRY(check_elements(args->received, args->room, type, "elements of room for what is received"));
+    kolo_status status = exchange_open(&x, type, args->room, args->counts, kolo_size());
+    if (status == KOLO_OK) status = swap(&x, args);
+    exchange_close(&x);
+    return status;
+}
+
+kolo_status kolo_alltoallv_at(const kolo_alltoallv_args *args, kolo_type type, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_alltoallv", here);
+    return kolo_leave(scope, alltoallv(args, type));
+}
+
+static kolo_status alltoall(const kolo_alltoall_args *args, kolo_type type)
+{
+    int64_t total, size = kolo_size();
+    if (args->count < 0)
+        return kolo_fail(KOLO_INVALID, "wanted a count of at least 0, got %lld", (long long)args->count);
+    if (__builtin_mul_overflow(args->count, size, &total))
+        return kolo_fail(KOLO_INVALID, "wanted a count that fits in memory, got %lld", (long long)args->count);
+    int64_t *counts = calloc((size_t)size, sizeof *counts);
+    if (!counts) return kolo_fail_memory((size_t)size * sizeof *counts, "the ranks' counts");
+    for (int64_t i = 0; i < size; i++) counts[i] = args->count;
+    kolo_status status = alltoallv(&(kolo_alltoallv_args){.values = args->values,
+                                                          .counts = counts,
+                                                          .received = args->received,
+                                                          .room = total},
+                                   type);
+    free(counts);
+    return status;
+}
+
+kolo_status kolo_alltoall_at(const kolo_alltoall_args *args, kolo_type type, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_alltoall", here);
+    return kolo_leave(scope, alltoall(args, type));
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static kolo_status check_partner(int rank, bool any, const char *name)
+{
+    bool other = rank >= 0 && rank < kolo_size() && rank != kolo_rank();
+    if (other || (any && rank == KOLO_ANY_RANK)) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "wanted another rank (0 to %d, not %d)%s %s, got %d", kolo_size() - 1, kolo_rank(),
+                     any ? " or KOLO_ANY_RANK" : "", name, rank);
+}
+
+static kolo_status check_tag(int tag, bool any)
+{
+    if ((tag >= 0 && tag <= KOLO_TAG_MOST) || (any && tag == KOLO_ANY_TAG)) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, ".tag: wanted 0 to %d%s, got %d", KOLO_TAG_MOST, any ? " or KOLO_ANY_TAG" : "", tag);
+}
+
+static kolo_status send(const kolo_send_args *args, kolo_type type)
+{
+    kolo_comm *ranks = kolo_world_comm();
+    KOLO_TRY(check_elements(args->values, args->count, type, "values"));
+    KOLO_TRY(check_partner(args->to, false, "to send to"));
+    KOLO_TRY(check_tag(args->tag, false));
+    return ranks->kind->send(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->to, args->tag);
+}
+
+kolo_status kolo_send_at(const kolo_send_args *args, kolo_type type, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_send", here);
+    return kolo_leave(scope, send(args, type));
+}
+
+static kolo_status receive(const kolo_receive_args *args, kolo_type type)
+{
+    kolo_comm *ranks = kolo_world_comm();
+    kolo_message message = {.from = KOLO_ANY_RANK};
+    KOLO_TRY(check_elements(args->values, args->count, type, "elements of room for a message"));
+    KOLO_TRY(check_partner(args->from, true, "to receive from"));
+    KOLO_TRY(check_tag(args->tag, true));
+    kolo_status status = ranks->kind->receive(ranks, args->values, (size_t)args->count * kolo_type_bytes(type),
+                                              args->from, args->tag, &message);
+    if (args->message) *args->message = message;
+    return status;
+}
+
+kolo_status kolo_receive_at(const kolo_receive_args *args, kolo_type type, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_receive", here);
+    return kolo_leave(scope, receive(args, type));
+}
+
+static kolo_status probe(const kolo_probe_args *args, bool *there)
+{
+    kolo_comm *ranks = kolo_world_comm();
+    kolo_message message;
+    KOLO_TRY(check_partner(args->from, true, "to receive from"));
+    KOLO_TRY(check_tag(args->tag, true));
+    KOLO_TRY(ranks->kind->probe(ranks, args->from, args->tag, there, &message));
+    if (*there && args->message) *args->message = message;
+    return KOLO_OK;
+}
+
+bool kolo_probe_at(const kolo_probe_args *args, kolo_here here)
+{
+    bool there = false;
+    kolo_scope scope = kolo_enter("kolo_probe", here);
+    return kolo_leave(scope, probe(args, &there)) == KOLO_OK && there;
+}
