@@ -48,7 +48,7 @@ static void end_with_process(int exit_code, void *unused)
 {
     (void)unused;
     int finalized = 0;
-    if (getpid() != kolo_mpi_process.process) return;
+    if (getpid() != kolo_mpi_process.process || kolo_mpi_process.lost) return;
     MPI_Finalized(&finalized);
     if (finalized) return;
     if (kolo_mpi_process.open == 0) finalize();
@@ -259,9 +259,11 @@ failed:
     return status;
 }
 
+/* Under kolorun --keep-going a rank that has failed ends alone. */
 static void mpi_world_close(kolo_world *world, int code)
 {
-    if (code) kolo_mpi_end_job(world->comm, code);
+    if (code && getenv("KOLO_KEEP_GOING")) kolo_mpi_process.lost = true;
+    else if (code) kolo_mpi_end_job(world->comm, code);
     kolo_mpi_leave((mpi_comm *)world->comm);
     world->comm->kind->close(world->comm);
     world->comm = NULL;

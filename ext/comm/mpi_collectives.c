@@ -211,11 +211,18 @@ static void mpi_abort(kolo_comm *comm)
     kolo_mpi_end_job(comm, 1);
 }
 
+static void mpi_lose(kolo_comm *comm)
+{
+    (void)comm;
+    kolo_mpi_process.lost = true;
+}
+
+/* MPI frees a communicator together with all its ranks. */
 static void mpi_close(kolo_comm *comm)
 {
     mpi_comm *me = (mpi_comm *)comm;
-    if (me->points != MPI_COMM_NULL) MPI_Comm_free(&me->points);
-    MPI_Comm_free(&me->handle);
+    if (!kolo_mpi_process.lost && me->points != MPI_COMM_NULL) MPI_Comm_free(&me->points);
+    if (!kolo_mpi_process.lost) MPI_Comm_free(&me->handle);
     free(me->calls);
     free(me);
     kolo_mpi_process.open--;
@@ -234,5 +241,6 @@ const kolo_comm_kind kolo_mpi_kind = {
     .receive = kolo_mpi_receive,
     .probe = kolo_mpi_probe,
     .abort = mpi_abort,
+    .lose = mpi_lose,
     .close = mpi_close,
 };

@@ -31,6 +31,7 @@ typedef struct mpi_process {
     int rank;           /* in MPI_COMM_WORLD */
     int open;           /* worlds that are opened and not closed */
     bool crowded;       /* the last world was crowded */
+    bool lost;          /* a rank is gone, and this one goes on without MPI */
     kolo_shared shared; /* memory of all ranks, if they are on one host; used by all worlds */
 } mpi_process;
 extern mpi_process kolo_mpi_process;

@@ -203,6 +203,8 @@ static kolo_status meet(mpi_comm *me, const kolo_collective *call, bool leaves)
 kolo_status kolo_mpi_meet(kolo_comm *comm, const kolo_collective *call)
 {
     mpi_comm *me = (mpi_comm *)comm;
+    if (kolo_mpi_process.lost)
+        return kolo_fail(KOLO_COMM, "a rank of this job is gone, so the others can call no collectives");
     if (me->meets) return kolo_mpi_shared_result(me, kolo_shared_meet(&kolo_mpi_process.shared, call));
     return meet(me, call, false);
 }
@@ -212,6 +214,7 @@ kolo_status kolo_mpi_meet(kolo_comm *comm, const kolo_collective *call)
 void kolo_mpi_leave(mpi_comm *me)
 {
     kolo_collective call = kolo_call_make(KOLO_CALL_FINISH, 0);
+    if (kolo_mpi_process.lost) return;
     if (me->meets) kolo_shared_leave(&kolo_mpi_process.shared);
     else if (meet(me, &call, true) != KOLO_OK) kolo_failure_take();
 }

@@ -201,6 +201,14 @@ int kolo_center_trained(kolo_center *center, kolo_totals *totals)
     return trained;
 }
 
+bool kolo_center_stopped(kolo_center *center)
+{
+    pthread_mutex_lock(&center->lock);
+    bool stopped = center->ended != GOES_ON;
+    pthread_mutex_unlock(&center->lock);
+    return stopped;
+}
+
 void kolo_center_set_rate(kolo_center *center, double rate)
 {
     pthread_mutex_lock(&center->lock);
@@ -386,8 +394,8 @@ static void exchange_if_all_came(kolo_center *center)
         if (center->workers[i].gone) continue;
         finish_exchange(center, &center->workers[i]);
         center->workers[i].arrived = false;
-        center->turn++;
     }
+    center->turn += center->args.workers; /* the order has a turn for each worker, also for those that are gone */
     center->round++;
     center->last_round = center->ended != GOES_ON;
 }
@@ -452,4 +460,11 @@ int kolo_center_lost(kolo_center *center, int *last)
     *last = center->last_lost;
     pthread_mutex_unlock(&center->lock);
     return lost;
+}
+
+void kolo_center_mark_lost(kolo_center *center, bool *gone)
+{
+    pthread_mutex_lock(&center->lock);
+    for (int i = 0; i < center->args.workers; i++) gone[i] = center->workers[i].gone;
+    pthread_mutex_unlock(&center->lock);
 }

@@ -55,6 +55,8 @@ void kolo_center_fail(kolo_center *center);
 kolo_status kolo_center_finish(kolo_center *center);
 /* The epoch's batches that workers have trained on so far, and the totals over them, which may be NULL. */
 int kolo_center_trained(kolo_center *center, kolo_totals *totals);
+/* Whether the epoch was stopped before its end. */
+bool kolo_center_stopped(kolo_center *center);
 /* Sets the learning rate of the batches that are dealt out from now on. */
 void kolo_center_set_rate(kolo_center *center, double rate);
 int64_t kolo_center_updates(kolo_center *center);
@@ -89,5 +91,7 @@ kolo_status kolo_center_exchange(kolo_center *center, int worker, const kolo_off
 void kolo_center_lose(kolo_center *center, int worker);
 /* The number of workers that were lost; *last: the one that was lost last. */
 int kolo_center_lost(kolo_center *center, int *last);
+/* Sets gone[workers] for those. */
+void kolo_center_mark_lost(kolo_center *center, bool *gone);
 
 #endif

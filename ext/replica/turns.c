@@ -81,13 +81,21 @@ static kolo_status add_next(kolo_turns *turns, int worker, int *next, int wanted
     return status;
 }
 
+static bool is_gone(const kolo_order_head *head, int worker)
+{
+    return head->gone && head->gone[worker];
+}
+
+#define IDLE_MOST 100000 /* turns of workers that are gone, one after the other, until a script has none but these */
+
 kolo_status kolo_turns_by_script(const char *script, const kolo_order_head *head, kolo_turns *turns)
 {
     const char *at = script;
-    for (int next = 0, worker = 0; next < head->steps;) {
+    for (int next = 0, worker = -1, idle = 0; next < head->steps && idle < IDLE_MOST;) {
         if (script) KOLO_TRY(next_worker(script, &at, head->workers, &worker));
-        else worker = turns->count % head->workers;
-        KOLO_TRY(add_next(turns, worker, &next, head->window, head->steps));
+        else worker = (worker + 1) % head->workers;
+        idle = is_gone(head, worker) ? idle + 1 : 0;
+        if (idle == 0) KOLO_TRY(add_next(turns, worker, &next, head->window, head->steps));
     }
     return KOLO_OK;
 }
@@ -95,7 +103,8 @@ kolo_status kolo_turns_by_script(const char *script, const kolo_order_head *head
 kolo_status kolo_turns_at_once(const kolo_order_head *head, kolo_turns *turns)
 {
     for (int next = 0; next < head->steps;)
-        for (int w = 0; w < head->workers; w++) KOLO_TRY(add_next(turns, w, &next, head->window, head->steps));
+        for (int w = 0; w < head->workers; w++)
+            KOLO_TRY(add_next(turns, w, &next, is_gone(head, w) ? 0 : head->window, head->steps));
     return KOLO_OK;
 }
 

@@ -27,6 +27,7 @@ typedef struct kolo_order {
 typedef struct kolo_order_head {
     const char *strategy;
     int workers, window, steps; /* steps: batches of an epoch */
+    const bool *gone; /* [workers], those that get no batches; NULL: none. Not in the file */
 } kolo_order_head;
 
 /* Adds a turn with a copy of the batches. */

@@ -133,6 +133,11 @@ bool kolo_workers_are_finite(kolo_trainer *trainer)
     return !trainer->workers->center || kolo_center_is_finite(trainer->workers->center);
 }
 
+void kolo_workers_mark_lost(kolo_trainer *trainer, bool *gone)
+{
+    if (trainer->workers->center) kolo_center_mark_lost(trainer->workers->center, gone);
+}
+
 /* ---------------------------------------------------------------- functions of strategy.h */
 
 kolo_status kolo_worker_step(kolo_replica *replica, const kolo_batch *batch)
@@ -261,9 +266,9 @@ static kolo_status train_worker(void *argument, int member)
 /* ---------------------------------------------------------------- an epoch */
 
 /* The counters after an epoch: all workers have made its steps together. An epoch that was stopped begins anew. */
-static void set_counters(kolo_trainer *trainer, const kolo_epoch_plan *plan, int trained)
+static void set_counters(kolo_trainer *trainer, const kolo_epoch_plan *plan, bool stopped)
 {
-    int64_t steps = (int64_t)plan->first_step + (trained == plan->steps ? plan->steps : 0);
+    int64_t steps = (int64_t)plan->first_step + (stopped ? 0 : plan->steps);
     const kolo_center *center = trainer->workers->center;
     for (int i = 0; i < trainer->count; i++) trainer->replicas[i].counters.steps = steps;
     if (center && kind_of(trainer)->updates_center)
@@ -272,14 +277,8 @@ static void set_counters(kolo_trainer *trainer, const kolo_epoch_plan *plan, int
 
 #define NEWS_OF_TRAINING 2 /* by share_outcome() */
 
-/* What the other ranks learn about an epoch from rank 0, besides the weights. */
-typedef struct outcome {
-    int trained, lost; /* batches that were trained on; workers that are gone */
-    kolo_totals totals;
-} outcome;
-
 /* The other ranks' models become the centre, too. */
-static kolo_status share_outcome(kolo_trainer *trainer, outcome *all)
+static kolo_status share_outcome(kolo_trainer *trainer, kolo_workers_outcome *all)
 {
     kolo_workers *workers = trainer->workers;
     if (workers->ranks->size == 1) return KOLO_OK;
@@ -300,7 +299,7 @@ static kolo_status copy_turns(const kolo_workers_run *run)
     return KOLO_OK;
 }
 
-static kolo_status train_all(kolo_trainer *trainer, const kolo_workers_run *run, outcome *all)
+static kolo_status train_all(kolo_trainer *trainer, const kolo_workers_run *run, kolo_workers_outcome *all)
 {
     kolo_workers *workers = trainer->workers;
     run_job job = {trainer, run};
@@ -309,25 +308,24 @@ static kolo_status train_all(kolo_trainer *trainer, const kolo_workers_run *run,
     if (status == KOLO_OK) status = finished;
     if (workers->center) tell_lost(workers);
     if (workers->center) all->trained = kolo_center_trained(workers->center, &all->totals);
+    if (workers->center) all->stopped = kolo_center_stopped(workers->center);
     if (status == KOLO_OK) return share_outcome(trainer, all);
     workers->news += NEWS_OF_TRAINING; /* so that the numbers are equal on all ranks again */
     if (workers->server) kolo_center_server_fail(workers->server);
     return status;
 }
 
-kolo_status kolo_workers_train(kolo_trainer *trainer, const kolo_workers_run *run, kolo_totals *totals, int *trained)
+kolo_status kolo_workers_train(kolo_trainer *trainer, const kolo_workers_run *run, kolo_workers_outcome *outcome)
 {
     kolo_workers *workers = trainer->workers;
     const kolo_center_epoch epoch = {run->plan->steps, run->window, run->turns, run->record};
-    outcome all = {0};
+    *outcome = (kolo_workers_outcome){0};
     workers->epochs++;
     set_rate(trainer, run, 0);
     if (workers->center) kolo_center_begin(workers->center, &epoch);
-    kolo_status status = train_all(trainer, run, &all);
-    *totals = all.totals;
-    *trained = all.trained;
-    trainer->steps += all.trained;
-    set_counters(trainer, run->plan, all.trained);
+    kolo_status status = train_all(trainer, run, outcome);
+    trainer->steps += outcome->trained;
+    set_counters(trainer, run->plan, outcome->stopped);
     if (status == KOLO_OK) status = copy_turns(run);
     return status == KOLO_OK ? KOLO_OK : kolo_trainer_renew(trainer, status);
 }

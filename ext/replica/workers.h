@@ -21,6 +21,8 @@ void kolo_workers_close(kolo_trainer *trainer);
 void kolo_workers_store(kolo_trainer *trainer);
 void kolo_workers_fetch(kolo_trainer *trainer);
 bool kolo_workers_are_finite(kolo_trainer *trainer);
+/* On rank 0: sets gone[workers] for the workers of all ranks that are gone. */
+void kolo_workers_mark_lost(kolo_trainer *trainer, bool *gone);
 
 /* An epoch of all workers. */
 typedef struct kolo_workers_run {
@@ -35,9 +37,16 @@ typedef struct kolo_workers_run {
     void *watcher;
 } kolo_workers_run;
 
-/* Returns when all batches are trained on and exchanged; KOLO_INTERRUPTED after a requested stop. *totals and *trained
- * are those of all workers, also after a failure. */
-kolo_status kolo_workers_train(kolo_trainer *trainer, const kolo_workers_run *run, kolo_totals *totals, int *trained);
+/* What an epoch of all workers gave, the same on all ranks. */
+typedef struct kolo_workers_outcome {
+    int trained, lost; /* batches that were trained on; workers that are gone since the beginning */
+    bool stopped; /* before the end of the epoch. Without it, batches of lost workers may be missing */
+    kolo_totals totals;
+} kolo_workers_outcome;
+
+/* Returns when all batches are trained on and exchanged; KOLO_INTERRUPTED after a requested stop. Sets *outcome on rank
+ * 0 also after a failure. */
+kolo_status kolo_workers_train(kolo_trainer *trainer, const kolo_workers_run *run, kolo_workers_outcome *outcome);
 
 /* Rank 0 tells the other ranks what it knows after an epoch; they wait for it. Nothing with one rank. */
 kolo_status kolo_workers_share(kolo_trainer *trainer, void *news, size_t bytes);

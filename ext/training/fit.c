@@ -191,13 +191,15 @@ static void take_order(kolo_fit_state *state, uint64_t number)
 
 static kolo_status run_workers(kolo_fit_state *state, int number)
 {
+    kolo_workers_outcome outcome;
     state->epoch_began = kolo_now();
     KOLO_TRY(kolo_trainer_begin_feeds(state->trainer, &state->plan, 0));
-    kolo_status status = kolo_fit_run_workers(state, number, watch_workers, &state->epoch_all, &state->current.steps);
+    kolo_status status = kolo_fit_run_workers(state, number, watch_workers, &outcome);
     kolo_trainer_end_feeds(state->trainer);
-    state->epoch_own = state->epoch_all;
-    state->current.images = (int64_t)state->epoch_all.samples;
-    state->stopped = state->current.steps < state->steps || state->model->stop_training;
+    state->epoch_own = state->epoch_all = outcome.totals;
+    state->current.images = (int64_t)outcome.totals.samples;
+    state->current.steps = outcome.trained;
+    state->stopped = outcome.stopped || state->model->stop_training;
     note_time(state);
     return status;
 }
@@ -307,7 +309,7 @@ static kolo_status run_epoch(kolo_fit_state *state, int number)
     kolo_progress_epoch(&state->progress, number, state->current.steps);
     KOLO_TRY(call_hooks(state, EPOCH_BEGIN, number, false));
     KOLO_TRY(run_steps(state, number));
-    if (state->stopped && state->current.steps < state->steps) return KOLO_OK;
+    if (state->stopped && state->current.steps < state->steps) return KOLO_OK; /* within the epoch */
     KOLO_TRY(validate(state, number));
     record(state);
     kolo_measure measures[2 * (KOLO_METRICS_MAX + 1)];

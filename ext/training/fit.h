@@ -5,7 +5,7 @@
 #include "training/callback.h"
 #include "training/scores.h"
 #include "data/data.h"
-#include "replica/turns.h"
+#include "replica/workers.h"
 #include "show/show.h"
 
 typedef struct kolo_fit_state {
@@ -63,13 +63,12 @@ kolo_status kolo_fit_begin_at(kolo_fit_state *state);
 /* fit_resume.c. With .resume: prints where training continues, and which settings differ from the checkpoint's. */
 void kolo_fit_tell_resume(kolo_fit_state *state);
 /* fit_workers.c. For strategies of workers: checks and reads what .turns, .replay and .record name; writes the record
- * unless `status` is a failure, and returns what came of both; trains one epoch. watch, *totals: as in
- * replica/workers.h. *trained becomes the number of batches that the workers have trained on. */
+ * unless `status` is a failure, and returns what came of both; trains one epoch (replica/workers.h). */
 kolo_status kolo_fit_open_workers(kolo_fit_state *state);
 kolo_status kolo_fit_close_workers(kolo_fit_state *state, kolo_status status);
 kolo_status kolo_fit_run_workers(kolo_fit_state *state, int epoch,
                                  kolo_status (*watch)(void *state, bool before, int trained, const kolo_totals *totals),
-                                 kolo_totals *totals, int *trained);
+                                 kolo_workers_outcome *outcome);
 /* Warns if ranks start with different weights. */
 kolo_status kolo_fit_compare_weights(kolo_fit_state *state);
 /* With .check_every: fails on all ranks if one has other weights after so many steps of the epoch. */

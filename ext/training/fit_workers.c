@@ -86,10 +86,12 @@ static kolo_status plan_turns(const kolo_fit_state *state, int epoch, kolo_turns
 {
     const kolo_strategy *strategy = strategy_of(state);
     kolo_order_head head = head_of(state);
-    bool at_once = kolo_model_strategy(state->model)->exchange_all;
+    bool at_once = kolo_model_strategy(state->model)->exchange_all, gone[KOLO_DEVICES_MAX] = {false};
     int number = epoch - state->model->history.first_epoch;
     *turns = own;
     if (state->ranks->rank != 0) return KOLO_OK;
+    kolo_workers_mark_lost(state->trainer, gone);
+    head.gone = gone;
     if (strategy->replay && number >= state->replay.count)
         return kolo_fail(KOLO_INVALID, "%s: wanted the exchanges of epoch %d of this fit, got those of %d epochs",
                          strategy->replay, number + 1, state->replay.count);
@@ -110,15 +112,15 @@ static void drop_incomplete(kolo_fit_state *state)
 
 kolo_status kolo_fit_run_workers(kolo_fit_state *state, int epoch,
                                  kolo_status (*watch)(void *state, bool before, int trained, const kolo_totals *totals),
-                                 kolo_totals *totals, int *trained)
+                                 kolo_workers_outcome *outcome)
 {
     kolo_turns own = {0};
-    *trained = 0;
+    *outcome = (kolo_workers_outcome){0};
     kolo_workers_run run = {.plan = &state->plan, .window = window_of(state), .watch = watch, .watcher = state};
     kolo_status status = plan_turns(state, epoch, &own, &run.turns);
     if (status == KOLO_OK && strategy_of(state)->record) status = kolo_order_add(&state->record, &run.record);
-    if (status == KOLO_OK) status = kolo_workers_train(state->trainer, &run, totals, trained);
-    if (*trained < state->steps) drop_incomplete(state);
+    if (status == KOLO_OK) status = kolo_workers_train(state->trainer, &run, outcome);
+    if (outcome->trained < state->steps) drop_incomplete(state);
     kolo_turns_clear(&own);
     return status;
 }
