@@ -16,6 +16,8 @@
 #define WORKERS 3
 #define EPOCHS  3
 
+static const char *backend; /* NULL: the default */
+
 /* Without dropout, whose masks depend on the number of the step, which differs in the simulation. */
 static kolo_model *plain_model(kolo_optimizer optimizer, kolo_strategy strategy)
 {
@@ -24,7 +26,8 @@ static kolo_model *plain_model(kolo_optimizer optimizer, kolo_strategy strategy)
                         kolo_conv2d(5, .kernel = {3, 3}, .activation = KOLO_RELU), kolo_max_pool2d(2, 2),
                         kolo_flatten(), kolo_dense(12, .activation = KOLO_RELU), kolo_dense(SMALL_CLASSES));
     assert_int_equal(kolo_compile(model, .optimizer = optimizer, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 11,
-                                  .metrics = {KOLO_ACCURACY}, .strategy = strategy, .deterministic = true),
+                                  .metrics = {KOLO_ACCURACY}, .strategy = strategy, .deterministic = true,
+                                  .backend = backend),
                      KOLO_OK);
     assert_true(kolo_count_params(model) <= WEIGHTS);
     return model;
@@ -363,6 +366,29 @@ static void a_record_is_replayed_to_the_bit(void **state)
     remove(file);
 }
 
+/* The enqueued backend defers its work, and has a memory of its own, as a GPU has. */
+static void a_deferred_stream_has_the_same_bits(void **state)
+{
+    (void)state;
+    const kolo_strategy strategies[] = {kolo_parameter_server(),
+                                        kolo_downpour(.window = 3),
+                                        kolo_async_easgd(),
+                                        kolo_async_eamsgd(.window = 2),
+                                        kolo_easgd(),
+                                        kolo_local_sgd(.window = 2)};
+    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+        kolo_strategy strategy = strategies[i];
+        float wanted[WEIGHTS], got[WEIGHTS];
+        strategy.workers = WORKERS;
+        backend = "reference";
+        train(strategy, kolo_adam(), wanted);
+        backend = "enqueued";
+        train(strategy, kolo_adam(), got);
+        assert_memory_equal(wanted, got, sizeof got);
+    }
+    backend = NULL;
+}
+
 /* ---------------------------------------------------------------- stragglers, stops, failures */
 
 /* A training of a learner's own rule, whose workers wait, stop or fail as a test wants. */
@@ -542,6 +568,7 @@ int main(void)
         cmocka_unit_test(exchanges_of_all_have_the_bits_of_their_simulation),
         cmocka_unit_test(one_worker_is_plain_training),
         cmocka_unit_test(a_record_is_replayed_to_the_bit),
+        cmocka_unit_test(a_deferred_stream_has_the_same_bits),
         cmocka_unit_test(a_straggler_holds_up_nobody),
         cmocka_unit_test(a_failed_worker_ends_all_with_its_sentence),
         cmocka_unit_test(a_requested_stop_ends_all),
