@@ -19,6 +19,7 @@ typedef enum kolo_operation {
     KOLO_CALL_ALLGATHER,
     KOLO_CALL_ALLGATHERV,
     KOLO_CALL_ALLTOALLV,
+    KOLO_CALL_REDUCE_SCATTER, /* made of an alltoallv */
     KOLO_CALL_BARRIER,
     KOLO_CALL_FINISH, /* kolo_finish(): the member will make no more calls */
 } kolo_operation;
@@ -31,6 +32,8 @@ struct kolo_collective {
     int32_t root;
     int64_t count;  /* elements of an allreduce, bytes of other operations */
     uint64_t sizes; /* allgatherv: a hash of the sizes of all parts */
+    int32_t element; /* what the bytes are, as kolo_call_describe() said: kolo_type + 1; 0: unknown */
+    int32_t part_of; /* the kolo_operation that this one is a part of; 0: none */
     int32_t line;   /* 0: unknown */
     char file[40];     /* the end of its path, if the path is longer */
     char function[28]; /* the public call that is running, "" if there is none */
@@ -41,6 +44,11 @@ kolo_collective kolo_call_make(kolo_operation operation, int64_t count);
 kolo_collective kolo_call_allreduce(int64_t count, kolo_type type, kolo_reduce_op reduction);
 kolo_collective kolo_call_broadcast(size_t bytes, int root);
 kolo_collective kolo_call_allgatherv(const size_t *bytes, int size);
+
+/* Describes this thread's next collectives, whose own arguments are only bytes: the type of their elements, and the
+ * operation of which they are a part (KOLO_CALL_NONE: none). kolo_call_plain() ends it. */
+void kolo_call_describe(kolo_type element, kolo_operation part_of);
+void kolo_call_plain(void);
 
 bool kolo_calls_equal(const kolo_collective *one, const kolo_collective *other);
 
