@@ -181,7 +181,7 @@ typedef struct kolo_broadcast_args {
     int _;
     void *values; /* [count] */
     int64_t count;
-    int root; /* 0 … size-1 */
+    int root; /* 0 … size-1; default 0 */
     kolo_guard *guard;
 } kolo_broadcast_args;
 
