@@ -105,11 +105,14 @@ const char *kolo_type_name(kolo_type type)
     return names[type];
 }
 
+/* "500 floats", "1 float, maximum" */
 static const char *elements_text(const kolo_collective *call)
 {
     static const char *const reductions[] = {"", ", mean", ", minimum", ", maximum", ", product"};
-    return kolo_phrase("%lld %s%s", (long long)call->count, kolo_type_name((kolo_type)call->type),
-                       call->reduction >= 0 && call->reduction < 5 ? reductions[call->reduction] : "");
+    const char *type = kolo_type_name((kolo_type)call->type);
+    bool one = call->count == 1 && type[strlen(type) - 1] == 's';
+    return kolo_phrase("%lld %.*s%s", (long long)call->count, (int)strlen(type) - one, type,
+                       reductions[call->reduction]);
 }
 
 const char *kolo_call_text(const kolo_calls *calls, const kolo_collective *call)
