@@ -247,12 +247,13 @@ kolo_status kolo_stall_check_environment(void)
                      STALL_LIMIT_MOST, text);
 }
 
-bool kolo_stall_passed(kolo_stall *stall, int came)
+bool kolo_stall_passed(kolo_stall *stall, int came, uint64_t life)
 {
     double now = kolo_now();
-    if (stall->since == 0 || came > stall->came) {
+    if (stall->since == 0 || came > stall->came || life != stall->life) {
         stall->since = now;
         stall->came = came;
+        stall->life = life;
     }
     return stall->limit > 0 && now - stall->since >= stall->limit;
 }
@@ -261,4 +262,33 @@ struct timespec kolo_stall_turn(const kolo_stall *stall)
 {
     double turn = stall->limit / 20 < 1 ? stall->limit / 20 : 1;
     return (struct timespec){.tv_sec = (time_t)turn, .tv_nsec = (long)((turn - (double)(time_t)turn) * 1e9)};
+}
+
+/* ---------------------------------------------------------------- signs of life */
+
+static _Atomic uint64_t own_life;
+static _Atomic(_Atomic uint64_t *) life = &own_life;
+static _Thread_local void (*tell_of_life)(void);
+
+/* Two threads may count one sign less than there were: it only matters that the number changes. */
+void kolo_show_life(void)
+{
+    _Atomic uint64_t *counter = atomic_load_explicit(&life, memory_order_relaxed);
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+    if (tell_of_life) tell_of_life();
+}
+
+uint64_t kolo_life_shown(void)
+{
+    return atomic_load_explicit(atomic_load_explicit(&life, memory_order_relaxed), memory_order_relaxed);
+}
+
+void kolo_life_count_at(_Atomic uint64_t *where)
+{
+    atomic_store(&life, where ? where : &own_life);
+}
+
+void kolo_life_tell(void (*tell)(void))
+{
+    tell_of_life = tell;
 }

@@ -8,6 +8,7 @@
 #ifndef KOLO_COMM_CALL_H
 #define KOLO_COMM_CALL_H
 
+#include <stdatomic.h>
 #include <time.h>
 
 #include "comm/comm.h"
@@ -82,16 +83,27 @@ kolo_status kolo_stall_check_environment(void);
 /* Whether the process is one of a notebook's, which a failure must not end. */
 bool kolo_in_notebook(void);
 
-/* A wait that is looked at from time to time. The time is counted from the arrival of the last member that has come, so
- * members that come one after the other, each within the limit, are never ended. */
+/* A wait that is looked at from time to time. The time is counted from the arrival of the last member that has come, or
+ * from the last sign of life of one that has not. So members that come one after the other, each within the limit, are
+ * never ended, nor is a member that is still training or evaluating. */
 typedef struct kolo_stall {
     double limit; /* seconds; 0: none */
-    double since; /* when the last member came; 0: not looked at yet */
+    double since; /* when a member came or gave a sign of life; 0: not looked at yet */
     int came; /* the number of members that had come then */
+    uint64_t life; /* the number of signs of life then */
 } kolo_stall;
-/* Whether the limit has passed with `came` members in the call. */
-bool kolo_stall_passed(kolo_stall *stall, int came);
+/* Whether the limit has passed with `came` members in the call, and `life` signs of life of the others. */
+bool kolo_stall_passed(kolo_stall *stall, int came, uint64_t life);
 /* The time between two looks: a twentieth of the limit, at most a second; 0 if there is no limit. */
 struct timespec kolo_stall_turn(const kolo_stall *stall);
+
+/* Gives a sign of life of this process: it is not waiting for other members, but at work. Any thread, often. */
+void kolo_show_life(void);
+/* The number of this process's signs of life so far. */
+uint64_t kolo_life_shown(void);
+/* Counts this process's signs of life at `where`, which other processes see; NULL: in this process. */
+void kolo_life_count_at(_Atomic uint64_t *where);
+/* Has `tell` called, too, at every sign of life of the thread that calls this; NULL: nothing. */
+void kolo_life_tell(void (*tell)(void));
 
 #endif

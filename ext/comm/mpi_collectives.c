@@ -214,6 +214,10 @@ static void mpi_abort(kolo_comm *comm)
 static void mpi_close(kolo_comm *comm)
 {
     mpi_comm *me = (mpi_comm *)comm;
+    if (kolo_mpi_process.world == me) {
+        kolo_life_tell(NULL);
+        kolo_mpi_process.world = NULL;
+    }
     if (me->points != MPI_COMM_NULL) MPI_Comm_free(&me->points);
     MPI_Comm_free(&me->handle);
     free(me->calls);

@@ -107,6 +107,15 @@ static int stall(const char *how, int missing)
     return kolo_finish();
 }
 
+/* The rank `busy` is at work in the library for three times the limit of 1 s, and asks there whether to stop. */
+bool kolo_stop_requested(void);
+static int work(int busy)
+{
+    for (int k = 0; k < 300 && kolo_rank() == busy; k++) usleep(kolo_stop_requested() ? 0 : 10000);
+    kolo_allreduce(values, 500);
+    return kolo_finish();
+}
+
 /* Every rank waits less than the limit for the next one, and longer in all. */
 static int slow(void)
 {
@@ -121,6 +130,7 @@ int main(int argc, char **argv)
 {
     if (kolo_init(&argc, &argv) != KOLO_OK) return 1;
     if (argc > 3 && strcmp(argv[1], "stall") == 0) return stall(argv[2], (int)strtol(argv[3], NULL, 10));
+    if (argc > 2 && strcmp(argv[1], "work") == 0) return work((int)strtol(argv[2], NULL, 10));
     if (argc > 1 && strcmp(argv[1], "slow") == 0) return slow();
     for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)
         if (strcmp(argv[1], cases[i].name) == 0) return differ(&cases[i]);

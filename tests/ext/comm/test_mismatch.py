@@ -99,6 +99,13 @@ def test_ranks_that_come_one_after_the_other_are_not_ended(programs, way):
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("busy", [0, 2])
+def test_a_rank_at_work_is_waited_for(programs, way, busy):
+    result = run(programs, way, "work", str(busy), stall_limit=1)
+    assert result.returncode == 0, result.stderr
+
+
 def test_a_limit_that_is_none_is_refused(programs):
     for text in "soon", "-1", "1e9", "nan", "3 s":
         result = run(programs, "cores", "slow", ranks=1, stall_limit=text)
