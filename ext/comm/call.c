@@ -16,6 +16,21 @@ enum { SHOWN_MEMBERS = 12 };
 
 /* ---------------------------------------------------------------- records */
 
+static _Thread_local struct {
+    int32_t element, part_of;
+} described; /* by kolo_call_describe() */
+
+void kolo_call_describe(kolo_type element, kolo_operation part_of)
+{
+    described.element = (int32_t)element + 1;
+    described.part_of = (int32_t)part_of;
+}
+
+void kolo_call_plain(void)
+{
+    described.element = described.part_of = 0;
+}
+
 static void copy_name(char *to, size_t room, const char *from)
 {
     size_t length = from ? strlen(from) : 0, skipped = length < room ? 0 : length - (room - 1);
@@ -25,7 +40,11 @@ static void copy_name(char *to, size_t room, const char *from)
 kolo_collective kolo_call_make(kolo_operation operation, int64_t count)
 {
     kolo_scope scope = kolo_scope_now();
-    kolo_collective call = {.operation = (int32_t)operation, .count = count, .line = (int32_t)scope.here.line};
+    kolo_collective call = {.operation = (int32_t)operation,
+                            .count = count,
+                            .element = described.element,
+                            .part_of = described.part_of,
+                            .line = (int32_t)scope.here.line};
     const char *path = scope.here.file, *slash = path ? strrchr(path, '/') : NULL;
     copy_name(call.file, sizeof call.file, slash ? slash + 1 : path);
     copy_name(call.function, sizeof call.function, scope.function);
@@ -71,7 +90,8 @@ const kolo_collective *kolo_calls_at(const kolo_calls *calls, int member)
 
 static const char *place_text(const kolo_collective *call)
 {
-    static const char *const own[] = {"kolo_allreduce", "kolo_broadcast", "kolo_allgather", "kolo_barrier"};
+    static const char *const own[] = {"kolo_allreduce", "kolo_broadcast", "kolo_allgather",      "kolo_allgatherv",
+                                      "kolo_alltoall",  "kolo_alltoallv", "kolo_reduce_scatter", "kolo_barrier"};
     bool named = call->function[0] != '\0'; /* "kolo_fit" says more than its line alone */
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) named = named && strcmp(call->function, own[i]) != 0;
     if (call->line > 0 && named) return kolo_phrase(" (%s, %s:%d)", call->function, call->file, (int)call->line);
@@ -85,28 +105,42 @@ const char *kolo_type_name(kolo_type type)
     return names[type];
 }
 
+/* "500 floats", "1 float, maximum" */
 static const char *elements_text(const kolo_collective *call)
 {
     static const char *const reductions[] = {"", ", mean", ", minimum", ", maximum", ", product"};
-    return kolo_phrase("%lld %s%s", (long long)call->count, kolo_type_name((kolo_type)call->type),
-                       call->reduction >= 0 && call->reduction < 5 ? reductions[call->reduction] : "");
+    const char *type = kolo_type_name((kolo_type)call->type);
+    bool one = call->count == 1 && type[strlen(type) - 1] == 's';
+    return kolo_phrase("%lld %.*s%s", (long long)call->count, (int)strlen(type) - one, type,
+                       reductions[call->reduction]);
 }
 
 const char *kolo_call_text(const kolo_calls *calls, const kolo_collective *call)
 {
     const char *place = place_text(call);
     long long bytes = (long long)call->count;
-    switch (call->operation) {
+    switch (call->part_of ? call->part_of : call->operation) {
     case KOLO_CALL_ALLREDUCE: return kolo_phrase("allreduce of %s%s", elements_text(call), place);
     case KOLO_CALL_BROADCAST:
         return kolo_phrase("broadcast of %lld bytes from %s %d%s", bytes, calls->who, call->root, place);
     case KOLO_CALL_ALLGATHER: return kolo_phrase("allgather of %lld bytes%s", bytes, place);
-    case KOLO_CALL_ALLGATHERV: return kolo_phrase("allgather of parts of %lld bytes in all%s", bytes, place);
+    case KOLO_CALL_ALLGATHERV:
+        if (call->part_of) return kolo_phrase("allgatherv%s", place);
+        return kolo_phrase("allgather of parts of %lld bytes in all%s", bytes, place);
     case KOLO_CALL_ALLTOALLV: return kolo_phrase("alltoall%s", place);
+    case KOLO_CALL_REDUCE_SCATTER: return kolo_phrase("reduce-scatter%s", place);
     case KOLO_CALL_BARRIER: return kolo_phrase("barrier%s", place);
     case KOLO_CALL_FINISH: return "kolo_finish";
     default: return "nothing";
     }
+}
+
+/* What the words about two calls of the same size do not show. */
+static const char *difference_text(const kolo_collective *one, const kolo_collective *other)
+{
+    if (one->operation != other->operation || one->count != other->count) return "";
+    if (one->sizes != other->sizes) return ", with other sizes of the parts";
+    return one->element != other->element ? ", with elements of another type" : "";
 }
 
 kolo_status kolo_calls_compare(const kolo_calls *calls)
@@ -115,12 +149,9 @@ kolo_status kolo_calls_compare(const kolo_calls *calls)
     for (int i = 1; i < calls->size; i++) {
         const kolo_collective *other = kolo_calls_at(calls, i);
         if (kolo_calls_equal(first, other)) continue;
-        const char *differ =
-            first->operation == other->operation && first->sizes != other->sizes && first->count == other->count
-                ? ", with other sizes of the parts"
-                : "";
+        const char *how = difference_text(first, other);
         return kolo_fail(KOLO_COMM, "all %ss must make the same call: %s 0 called %s, %s %d %s%s", calls->who,
-                         calls->who, kolo_call_text(calls, first), calls->who, i, kolo_call_text(calls, other), differ);
+                         calls->who, kolo_call_text(calls, first), calls->who, i, kolo_call_text(calls, other), how);
     }
     return KOLO_OK;
 }
@@ -216,12 +247,13 @@ kolo_status kolo_stall_check_environment(void)
                      STALL_LIMIT_MOST, text);
 }
 
-bool kolo_stall_passed(kolo_stall *stall, int came)
+bool kolo_stall_passed(kolo_stall *stall, int came, uint64_t life)
 {
     double now = kolo_now();
-    if (stall->since == 0 || came > stall->came) {
+    if (stall->since == 0 || came > stall->came || life != stall->life) {
         stall->since = now;
         stall->came = came;
+        stall->life = life;
     }
     return stall->limit > 0 && now - stall->since >= stall->limit;
 }
@@ -230,4 +262,33 @@ struct timespec kolo_stall_turn(const kolo_stall *stall)
 {
     double turn = stall->limit / 20 < 1 ? stall->limit / 20 : 1;
     return (struct timespec){.tv_sec = (time_t)turn, .tv_nsec = (long)((turn - (double)(time_t)turn) * 1e9)};
+}
+
+/* ---------------------------------------------------------------- signs of life */
+
+static _Atomic uint64_t own_life;
+static _Atomic(_Atomic uint64_t *) life = &own_life;
+static _Thread_local void (*tell_of_life)(void);
+
+/* Two threads may count one sign less than there were: it only matters that the number changes. */
+void kolo_show_life(void)
+{
+    _Atomic uint64_t *counter = atomic_load_explicit(&life, memory_order_relaxed);
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+    if (tell_of_life) tell_of_life();
+}
+
+uint64_t kolo_life_shown(void)
+{
+    return atomic_load_explicit(atomic_load_explicit(&life, memory_order_relaxed), memory_order_relaxed);
+}
+
+void kolo_life_count_at(_Atomic uint64_t *where)
+{
+    atomic_store(&life, where ? where : &own_life);
+}
+
+void kolo_life_tell(void (*tell)(void))
+{
+    tell_of_life = tell;
 }

@@ -8,6 +8,7 @@
 #ifndef KOLO_COMM_CALL_H
 #define KOLO_COMM_CALL_H
 
+#include <stdatomic.h>
 #include <time.h>
 
 #include "comm/comm.h"
@@ -19,6 +20,7 @@ typedef enum kolo_operation {
     KOLO_CALL_ALLGATHER,
     KOLO_CALL_ALLGATHERV,
     KOLO_CALL_ALLTOALLV,
+    KOLO_CALL_REDUCE_SCATTER, /* made of an alltoallv */
     KOLO_CALL_BARRIER,
     KOLO_CALL_FINISH, /* kolo_finish(): the member will make no more calls */
 } kolo_operation;
@@ -31,6 +33,8 @@ struct kolo_collective {
     int32_t root;
     int64_t count;  /* elements of an allreduce, bytes of other operations */
     uint64_t sizes; /* allgatherv: a hash of the sizes of all parts */
+    int32_t element; /* what the bytes are, as kolo_call_describe() said: kolo_type + 1; 0: unknown */
+    int32_t part_of; /* the kolo_operation that this one is a part of; 0: none */
     int32_t line;   /* 0: unknown */
     char file[40];     /* the end of its path, if the path is longer */
     char function[28]; /* the public call that is running, "" if there is none */
@@ -41,6 +45,11 @@ kolo_collective kolo_call_make(kolo_operation operation, int64_t count);
 kolo_collective kolo_call_allreduce(int64_t count, kolo_type type, kolo_reduce_op reduction);
 kolo_collective kolo_call_broadcast(size_t bytes, int root);
 kolo_collective kolo_call_allgatherv(const size_t *bytes, int size);
+
+/* Describes this thread's next collectives, whose own arguments are only bytes: the type of their elements, and the
+ * operation of which they are a part (KOLO_CALL_NONE: none). kolo_call_plain() ends it. */
+void kolo_call_describe(kolo_type element, kolo_operation part_of);
+void kolo_call_plain(void);
 
 bool kolo_calls_equal(const kolo_collective *one, const kolo_collective *other);
 
@@ -74,16 +83,27 @@ kolo_status kolo_stall_check_environment(void);
 /* Whether the process is one of a notebook's, which a failure must not end. */
 bool kolo_in_notebook(void);
 
-/* A wait that is looked at from time to time. The time is counted from the arrival of the last member that has come, so
- * members that come one after the other, each within the limit, are never ended. */
+/* A wait that is looked at from time to time. The time is counted from the arrival of the last member that has come, or
+ * from the last sign of life of one that has not. So members that come one after the other, each within the limit, are
+ * never ended, nor is a member that is still training or evaluating. */
 typedef struct kolo_stall {
     double limit; /* seconds; 0: none */
-    double since; /* when the last member came; 0: not looked at yet */
+    double since; /* when a member came or gave a sign of life; 0: not looked at yet */
     int came; /* the number of members that had come then */
+    uint64_t life; /* the number of signs of life then */
 } kolo_stall;
-/* Whether the limit has passed with `came` members in the call. */
-bool kolo_stall_passed(kolo_stall *stall, int came);
+/* Whether the limit has passed with `came` members in the call, and `life` signs of life of the others. */
+bool kolo_stall_passed(kolo_stall *stall, int came, uint64_t life);
 /* The time between two looks: a twentieth of the limit, at most a second; 0 if there is no limit. */
 struct timespec kolo_stall_turn(const kolo_stall *stall);
+
+/* Gives a sign of life of this process: it is not waiting for other members, but at work. Any thread, often. */
+void kolo_show_life(void);
+/* The number of this process's signs of life so far. */
+uint64_t kolo_life_shown(void);
+/* Counts this process's signs of life at `where`, which other processes see; NULL: in this process. */
+void kolo_life_count_at(_Atomic uint64_t *where);
+/* Has `tell` called, too, at every sign of life of the thread that calls this; NULL: nothing. */
+void kolo_life_tell(void (*tell)(void));
 
 #endif

@@ -80,7 +80,7 @@ static bool has_stalled(void *argument)
 {
     waiting *wait = argument;
     int came = count_arrived(wait->me->group, atomic_load(&wait->me->calls), NULL);
-    return kolo_stall_passed(&wait->stall, came) && came < wait->me->group->size;
+    return kolo_stall_passed(&wait->stall, came, kolo_life_shown()) && came < wait->me->group->size;
 }
 
 /* Ends the waits of all members. The first member that calls it says why. */

@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/plugin.h"
 
 mpi_process kolo_mpi_process;
@@ -211,7 +212,11 @@ static kolo_status prepare_meetings(mpi_comm *me, bool share)
     kolo_mpi_process.shared.stall_limit = me->stall_limit;
     kolo_mpi_process.shared.spins = me->crowded ? 0 : SPINS;
     kolo_mpi_process.shared.idle = make_progress;
-    if (share || me->comm.rank != 0) return KOLO_OK;
+    if (share || me->comm.size == 1) return KOLO_OK;
+    kolo_mpi_process.world = me;
+    kolo_mpi_process.met = kolo_now();
+    kolo_life_tell(kolo_mpi_show_life);
+    if (me->comm.rank != 0) return KOLO_OK;
     me->calls = calloc((size_t)me->comm.size, sizeof *me->calls);
     return me->calls ? KOLO_OK : kolo_fail_memory((size_t)me->comm.size * sizeof *me->calls, "the ranks' calls");
 }

@@ -221,6 +221,10 @@ static void mpi_lose(kolo_comm *comm)
 static void mpi_close(kolo_comm *comm)
 {
     mpi_comm *me = (mpi_comm *)comm;
+    if (kolo_mpi_process.world == me) {
+        kolo_life_tell(NULL);
+        kolo_mpi_process.world = NULL;
+    }
     if (!kolo_mpi_process.lost && me->points != MPI_COMM_NULL) MPI_Comm_free(&me->points);
     if (!kolo_mpi_process.lost) MPI_Comm_free(&me->handle);
     free(me->calls);

@@ -32,6 +32,8 @@ typedef struct mpi_process {
     int open;           /* worlds that are opened and not closed */
     bool crowded;       /* the last world was crowded */
     bool lost;          /* a rank is gone, and this one goes on without MPI */
+    mpi_comm *world;    /* the world whose ranks meet by messages; NULL: none */
+    double met;         /* when its ranks met for the last time */
     kolo_shared shared; /* memory of all ranks, if they are on one host; used by all worlds */
 } mpi_process;
 extern mpi_process kolo_mpi_process;
@@ -55,6 +57,8 @@ kolo_status kolo_mpi_wait_one(const mpi_comm *me, int result, MPI_Request *reque
 kolo_status kolo_mpi_meet(kolo_comm *comm, const kolo_collective *call);
 /* Goes on from a collective of kolo_mpi_process.shared: ends the job if it has failed, except in a notebook. */
 kolo_status kolo_mpi_shared_result(mpi_comm *me, kolo_status status);
+/* A sign of life to the ranks that may wait for this one, if it has not met them for a long time. */
+void kolo_mpi_show_life(void);
 /* Tells the other ranks that this one makes no more calls. */
 void kolo_mpi_leave(mpi_comm *me);
 /* Ends the processes of all ranks and does not return. Prints this thread's failure first, which would be lost

@@ -19,8 +19,8 @@
 
 #include "core/clock.h"
 
-enum { TAG_CALL = 1, TAG_VERDICT, TAG_REASON }; /* on mpi_comm.handle, where exchanges have the tag 0 */
-enum { SAME = 1, DIFFERENT, HERE };             /* verdicts */
+enum { TAG_CALL = 1, TAG_VERDICT, TAG_REASON, TAG_LIFE }; /* on mpi_comm.handle, where exchanges have the tag 0 */
+enum { SAME = 1, DIFFERENT, HERE, ALIVE }; /* verdicts */
 
 #define MOMENT 0.2 /* seconds after which rank 0 says that it is there */
 
@@ -61,6 +61,7 @@ typedef struct meeting {
     kolo_stall stall;
     double begun;
     bool said; /* rank 0 has said that it is here */
+    uint64_t life; /* signs of life of ranks that had not come */
 } meeting;
 
 static kolo_status tell(mpi_comm *me, int rank, int verdict)
@@ -90,6 +91,33 @@ static kolo_status note_arrivals(meeting *m)
     return tell_all(m, HERE);
 }
 
+/* Receives the signs of life that the ranks have sent. */
+static kolo_status note_life(meeting *m)
+{
+    for (int there = 1; there;) {
+        MPI_Status status;
+        KOLO_TRY(kolo_mpi_check(m->me, MPI_Iprobe(MPI_ANY_SOURCE, TAG_LIFE, m->me->handle, &there, &status),
+                                "MPI_Iprobe"));
+        if (!there) return KOLO_OK;
+        KOLO_TRY(kolo_mpi_check(m->me, MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, TAG_LIFE, m->me->handle, &status),
+                                "MPI_Recv"));
+        m->life += !m->came[status.MPI_SOURCE];
+    }
+    return KOLO_OK;
+}
+
+/* Only the thread that joined the ranks calls this, and only while it computes, so no other call of MPI runs. */
+void kolo_mpi_show_life(void)
+{
+    mpi_comm *me = kolo_mpi_process.world;
+    double now = kolo_now();
+    if (!me || me->stall_limit <= 0 || now - kolo_mpi_process.met < me->stall_limit / 4) return;
+    kolo_mpi_process.met = now;
+    if (me->comm.rank > 0) MPI_Send(NULL, 0, MPI_BYTE, 0, TAG_LIFE, me->handle);
+    for (int i = 1, alive = ALIVE; i < me->comm.size && me->comm.rank == 0; i++)
+        MPI_Send(&alive, 1, MPI_INT, i, TAG_VERDICT, me->handle);
+}
+
 static kolo_calls calls_of(const mpi_comm *me)
 {
     return (kolo_calls){me->calls, sizeof *me->calls, me->comm.size, "rank"};
@@ -108,7 +136,8 @@ static kolo_status gather_calls(meeting *m)
     for (int turn = 0;; turn++) {
         KOLO_TRY(note_arrivals(m));
         if (m->count == me->comm.size) return KOLO_OK;
-        if (kolo_stall_passed(&m->stall, m->count))
+        if (m->said) KOLO_TRY(note_life(m));
+        if (kolo_stall_passed(&m->stall, m->count, m->life))
             return end_together(me, kolo_calls_stalled(&calls, m->came, m->stall.limit), true);
         if (me->crowded) kolo_mpi_yield(turn);
     }
@@ -164,8 +193,9 @@ static kolo_status miss_the_first(mpi_comm *me, const kolo_collective *call)
 static kolo_status hear_verdict(mpi_comm *me, const kolo_collective *call, int *verdict)
 {
     MPI_Request request;
-    double limit = me->stall_limit > 0 ? me->stall_limit + 0.1 * me->comm.rank : 0, begun = kolo_now();
-    for (*verdict = HERE; *verdict == HERE;) {
+    int behind = me->comm.rank < 6 ? me->comm.rank - 1 : 5; /* seconds, in which a lower rank ends the job */
+    double limit = me->stall_limit > 0 ? me->stall_limit + behind : 0, begun = kolo_now();
+    for (*verdict = HERE; *verdict == HERE || *verdict == ALIVE;) {
         int done = 0;
         KOLO_TRY(kolo_mpi_check(me, MPI_Irecv(verdict, 1, MPI_INT, 0, TAG_VERDICT, me->handle, &request), "MPI_Irecv"));
         for (int turn = 0; !done; turn++) {
@@ -174,6 +204,7 @@ static kolo_status hear_verdict(mpi_comm *me, const kolo_collective *call, int *
             if (!done && me->crowded) kolo_mpi_yield(turn);
         }
         if (*verdict == HERE) limit = 0; /* rank 0 watches over the others */
+        begun = kolo_now();
     }
     return KOLO_OK;
 }
@@ -197,7 +228,9 @@ static kolo_status meet_as_other(mpi_comm *me, const kolo_collective *call, bool
 static kolo_status meet(mpi_comm *me, const kolo_collective *call, bool leaves)
 {
     if (me->comm.size == 1) return KOLO_OK;
-    return me->comm.rank == 0 ? meet_as_first(me, call, leaves) : meet_as_other(me, call, leaves);
+    kolo_status status = me->comm.rank == 0 ? meet_as_first(me, call, leaves) : meet_as_other(me, call, leaves);
+    kolo_mpi_process.met = kolo_now();
+    return status;
 }
 
 kolo_status kolo_mpi_meet(kolo_comm *comm, const kolo_collective *call)

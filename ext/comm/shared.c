@@ -28,9 +28,14 @@ struct kolo_shared_record {
     _Atomic unsigned turn; /* the member's turn, plus 1, that the call belongs to; set after `call` */
 };
 
+/* A member's signs of life. */
+struct kolo_shared_life {
+    _Alignas(KOLO_CACHE_LINE) _Atomic uint64_t count;
+};
+
 size_t kolo_shared_bytes(int size)
 {
-    return KOLO_CACHE_LINE + sizeof(struct kolo_shared_head) +
+    return KOLO_CACHE_LINE + sizeof(struct kolo_shared_head) + (size_t)size * sizeof(struct kolo_shared_life) +
            2 * (size_t)size * (sizeof(struct kolo_shared_record) + CHUNK);
 }
 
@@ -41,21 +46,25 @@ kolo_status kolo_shared_open(kolo_shared *shared, void *memory, int rank, int si
     if (!slots) return kolo_fail_memory(bytes, "a group of ranks");
     char *begin = (char *)(((uintptr_t)memory + KOLO_CACHE_LINE - 1) / KOLO_CACHE_LINE * KOLO_CACHE_LINE);
     struct kolo_shared_head *head = (struct kolo_shared_head *)begin;
-    struct kolo_shared_record *records = (struct kolo_shared_record *)(begin + sizeof *head);
+    struct kolo_shared_life *lives = (struct kolo_shared_life *)(begin + sizeof *head);
+    struct kolo_shared_record *records = (struct kolo_shared_record *)(lives + size);
     char *chunks = (char *)(records + 2 * (size_t)size);
     for (int i = 0; i < 2 * size; i++) slots[i] = chunks + (size_t)i * CHUNK;
     *shared = (kolo_shared){.head = head,
+                            .lives = lives,
                             .records = {records, records + size},
                             .slots = {slots, slots + size},
                             .rank = rank,
                             .size = size,
                             .stall_limit = kolo_stall_limit()};
+    kolo_life_count_at(&lives[rank].count);
     head->barrier.between_processes = 1; /* every member writes the same value before its first wait */
     return KOLO_OK;
 }
 
 void kolo_shared_close(kolo_shared *shared)
 {
+    if (shared->lives) kolo_life_count_at(NULL);
     free(shared->slots[0]);
     *shared = (kolo_shared){0};
 }
@@ -74,12 +83,15 @@ typedef struct waiting {
     kolo_stall stall;
 } waiting;
 
-static int count_arrived(const waiting *wait, bool *came)
+/* came[] may be NULL; *life becomes the number of signs of life of those that have not come. */
+static int count_arrived(const waiting *wait, bool *came, uint64_t *life)
 {
     int count = 0;
+    *life = 0;
     for (int i = 0; i < wait->shared->size; i++) {
         bool here = atomic_load(&wait->shared->records[wait->turn % 2][i].turn) == wait->turn + 1;
         if (came) came[i] = here;
+        if (!here) *life += atomic_load_explicit(&wait->shared->lives[i].count, memory_order_relaxed);
         count += here;
     }
     return count;
@@ -88,9 +100,10 @@ static int count_arrived(const waiting *wait, bool *came)
 static bool has_stalled(void *argument)
 {
     waiting *wait = argument;
+    uint64_t life;
     if (wait->shared->idle) wait->shared->idle();
-    int came = count_arrived(wait, NULL);
-    return kolo_stall_passed(&wait->stall, came) && came < wait->shared->size;
+    int came = count_arrived(wait, NULL, &life);
+    return kolo_stall_passed(&wait->stall, came, life) && came < wait->shared->size;
 }
 
 static kolo_status say_who_is_missing(kolo_shared *shared, const waiting *wait)
@@ -98,7 +111,8 @@ static kolo_status say_who_is_missing(kolo_shared *shared, const waiting *wait)
     shared->speaks = atomic_exchange(&shared->head->told, 1) == 0;
     bool *came = shared->speaks ? calloc((size_t)shared->size, sizeof *came) : NULL;
     if (!came) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
-    count_arrived(wait, came);
+    uint64_t life;
+    count_arrived(wait, came, &life);
     kolo_calls calls = calls_of(shared, wait->turn);
     kolo_status status = kolo_calls_stalled(&calls, came, wait->stall.limit);
     free(came);

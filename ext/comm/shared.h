@@ -15,11 +15,13 @@
 
 struct kolo_shared_head;
 struct kolo_shared_record;
+struct kolo_shared_life;
 
 /* One process's access to the memory. Every process must make the same calls in the same order. */
 typedef struct kolo_shared {
     struct kolo_shared_head *head;
     struct kolo_shared_record *records[2]; /* [2][size] in the shared memory, the members' calls */
+    struct kolo_shared_life *lives; /* [size] in the shared memory */
     void **slots[2]; /* [2][size] places in the shared memory, each for one chunk of a member */
     unsigned turn;   /* number of chunks so far; they use records[0] and slots[0], or [1], in turn */
     int rank, size;

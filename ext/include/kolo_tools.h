@@ -102,10 +102,12 @@ kolo_history *kolo_history_load_at(const char *path, kolo_here here);
  *
  * A rank that does not come is named, too: if no further rank has come for KOLO_STALL_LIMIT seconds (an environment
  * variable; default 60; 0: no limit), the waiting ranks end the job: "rank 3 has not come for 60 s (KOLO_STALL_LIMIT):
- * ranks 0, 1, 2 wait in allreduce of 500 floats (cnn.c:31)". The time begins when a rank begins to wait, and begins anew
- * with each further rank that comes, so the limit must be larger than the time by which one rank's computation may exceed
- * another's. A rank that is stopped by Ctrl-Z or held by a debugger does not come, either: set the limit to 0 then. In a
- * notebook, whose cells can be interrupted, the default is no limit. Waiting in kolo_receive() has no limit.
+ * ranks 0, 1, 2 wait in allreduce of 500 floats (cnn.c:31)". The time begins when a rank begins to wait. It begins anew
+ * with each further rank that comes, and with each microbatch, read or download of a rank that has not come: a rank that
+ * trains, evaluates or reads data is never ended. The limit must be larger than the time that a rank may spend in the
+ * program's own code, or in writing a file, while others wait. A rank that is stopped by Ctrl-Z or held by a debugger does
+ * not come, either: set the limit to 0 then. In a notebook, whose cells can be interrupted, the default is no limit.
+ * Waiting in kolo_receive() and kolo_send() has no limit.
  *
  * The type of the elements is that of the first argument, which must therefore be a pointer to float, double, int32_t,
  * int64_t, or char (bytes, which can be moved but not reduced). An argument that is invalid on one rank fails on that rank
@@ -181,7 +183,7 @@ typedef struct kolo_broadcast_args {
     int _;
     void *values; /* [count] */
     int64_t count;
-    int root; /* 0 … size-1 */
+    int root; /* 0 … size-1; default 0 */
     kolo_guard *guard;
 } kolo_broadcast_args;
 

@@ -139,7 +139,10 @@ static kolo_status reduce_scatter(const kolo_reduce_scatter_args *args, kolo_typ
     KOLO_TRY(check_array(args->values, args->count, kolo_size(), type, "values"));
     KOLO_TRY(check_array(args->mine, args->count, 1, type, "elements of room for this rank's part"));
     KOLO_TRY(check_reduction(args->op, type));
-    KOLO_TRY(reduce_parts(args, type));
+    kolo_call_describe(type, KOLO_CALL_REDUCE_SCATTER);
+    kolo_status status = reduce_parts(args, type);
+    kolo_call_plain();
+    KOLO_TRY(status);
     if (args->op == KOLO_REDUCE_MEAN) divide(args->mine, args->count, type, kolo_size());
     return KOLO_OK;
 }
@@ -157,7 +160,11 @@ static kolo_status broadcast(const kolo_broadcast_args *args, kolo_type type)
     kolo_comm *ranks = kolo_world_comm();
     KOLO_TRY(check_array(args->values, args->count, 1, type, "values"));
     KOLO_TRY(check_rank(args->root, "root"));
-    return ranks->kind->broadcast(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->root);
+    kolo_call_describe(type, KOLO_CALL_NONE);
+    kolo_status status =
+        ranks->kind->broadcast(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->root);
+    kolo_call_plain();
+    return status;
 }
 
 kolo_status kolo_broadcast_at(const kolo_broadcast_args *args, kolo_type type, kolo_here here)
@@ -171,7 +178,11 @@ static kolo_status allgather(const kolo_allgather_args *args, kolo_type type)
     kolo_comm *ranks = kolo_world_comm();
     KOLO_TRY(check_array(args->values, args->count, 1, type, "values"));
     KOLO_TRY(check_array(args->all, args->count, ranks->size, type, "elements of room for all ranks' values"));
-    return ranks->kind->allgather(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->all);
+    kolo_call_describe(type, KOLO_CALL_NONE);
+    kolo_status status =
+        ranks->kind->allgather(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->all);
+    kolo_call_plain();
+    return status;
 }
 
 kolo_status kolo_allgather_at(const kolo_allgather_args *args, kolo_type type, kolo_here here)

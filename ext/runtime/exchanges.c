@@ -22,7 +22,6 @@ static kolo_status check_elements(const void *array, int64_t count, kolo_type ty
 /* What a rank tells all others before an exchange. */
 typedef struct notice {
     int64_t room; /* elements */
-    int64_t type; /* kolo_type: bytes alone would not show that ranks have other types */
     int64_t counts[]; /* allgatherv: [1] its elements; alltoallv: [size] those for each rank */
 } notice;
 
@@ -47,7 +46,7 @@ static void exchange_close(exchange *x)
     free(x->counts);
 }
 
-static kolo_status exchange_open(exchange *x, kolo_type type, int64_t room, const int64_t *counts, int number)
+static kolo_status exchange_open(exchange *x, int64_t room, const int64_t *counts, int number, kolo_type type)
 {
     kolo_comm *ranks = kolo_world_comm();
     size_t size = (size_t)ranks->size, bytes = sizeof(notice) + (size_t)number * sizeof(int64_t);
@@ -58,19 +57,8 @@ static kolo_status exchange_open(exchange *x, kolo_type type, int64_t room, cons
     if (!x->notices || !x->bytes || !x->counts) return kolo_fail_memory(size * bytes, "the ranks' counts");
     notice *mine = (notice *)(x->notices + (size_t)ranks->rank * bytes);
     mine->room = room;
-    mine->type = (int64_t)type;
     memcpy(mine->counts, counts, (size_t)number * sizeof *counts);
     return ranks->kind->allgather(ranks, mine, bytes, x->notices);
-}
-
-static kolo_status compare_types(const exchange *x)
-{
-    for (int i = 1; i < x->ranks->size; i++)
-        if (notice_of(x, i)->type != notice_of(x, 0)->type)
-            return kolo_fail(KOLO_COMM, "all ranks must have elements of the same type: rank 0 has %s, rank %d %s",
-                             kolo_type_name((kolo_type)notice_of(x, 0)->type), i,
-                             kolo_type_name((kolo_type)notice_of(x, i)->type));
-    return KOLO_OK;
 }
 
 static kolo_status check_room(int rank, int64_t room, int64_t total)
@@ -96,7 +84,6 @@ static kolo_status gather(exchange *x, const kolo_allgatherv_args *args)
     int size = x->ranks->size;
     int64_t total = 0;
     for (int i = 0; i < size; i++) total += notice_of(x, i)->counts[0];
-    KOLO_TRY(compare_types(x));
     for (int i = 0; i < size; i++) KOLO_TRY(check_room(i, notice_of(x, i)->room, total));
     for (int i = 0; i < size; i++) x->counts[i] = notice_of(x, i)->counts[0];
     lay_out(x, x->counts, x->bytes, x->bytes + size);
@@ -109,8 +96,10 @@ static kolo_status allgatherv(const kolo_allgatherv_args *args, kolo_type type)
     exchange x;
     KOLO_TRY(check_elements(args->values, args->count, type, "values"));
     KOLO_TRY(check_elements(args->all, args->room, type, "elements of room for all ranks' values"));
-    kolo_status status = exchange_open(&x, type, args->room, &args->count, 1);
+    kolo_call_describe(type, KOLO_CALL_ALLGATHERV);
+    kolo_status status = exchange_open(&x, args->room, &args->count, 1, type);
     if (status == KOLO_OK) status = gather(&x, args);
+    kolo_call_plain();
     exchange_close(&x);
     return status;
 }
@@ -135,7 +124,6 @@ static kolo_status check_rooms(const exchange *x)
 static kolo_status swap(exchange *x, const kolo_alltoallv_args *args)
 {
     int size = x->ranks->size;
-    KOLO_TRY(compare_types(x));
     KOLO_TRY(check_rooms(x));
     for (int i = 0; i < size; i++) x->counts[i] = notice_of(x, i)->counts[x->ranks->rank];
     size_t *sent = x->bytes, *received = x->bytes + 2 * (size_t)size;
@@ -158,8 +146,10 @@ static kolo_status alltoallv(const kolo_alltoallv_args *args, kolo_type type)
     }
     KOLO_TRY(check_elements(args->values, total, type, "values"));
     KOLO_TRY(check_elements(args->received, args->room, type, "elements of room for what is received"));
-    kolo_status status = exchange_open(&x, type, args->room, args->counts, kolo_size());
+    kolo_call_describe(type, KOLO_CALL_ALLTOALLV);
+    kolo_status status = exchange_open(&x, args->room, args->counts, kolo_size(), type);
     if (status == KOLO_OK) status = swap(&x, args);
+    kolo_call_plain();
     exchange_close(&x);
     return status;
 }

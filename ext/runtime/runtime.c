@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "comm/call.h"
 #include "core/plugin.h"
 
 static struct {
@@ -116,8 +117,10 @@ void kolo_request_stop(void)
     atomic_store(&stop_requested, true);
 }
 
+/* It is asked again and again by whatever takes long: by each microbatch, by readers, by downloads. */
 bool kolo_stop_requested(void)
 {
+    kolo_show_life();
     return atomic_load_explicit(&stop_requested, memory_order_relaxed);
 }
 

@@ -110,8 +110,9 @@ def test_recipes_are_shown_as_the_c_that_makes_them(kernel, code):
 
 
 @pytest.mark.parametrize("code, sentence", [
-    ("float v[4];\nkolo_allreduce(v, 1, 3);", "In[k]:3:1: kolo_allreduce takes (values, count); ?kolo_allreduce says more"),
-    ("float v[4];\nkolo_broadcast(v, 4);", "In[k]:3:1: kolo_broadcast takes (values, count, root); ?kolo_broadcast says more"),
+    ("float v[4];\nkolo_allreduce(v, 1, 3);", "In[k]:3:22: kolo_allreduce: an option's name was forgotten here: write .name = value"),
+    ("int t = 1;\nkolo_load_model();", "In[k]:3:1: kolo_load_model takes (path); ?kolo_load_model says more"),
+    ("int t = 1;\nkolo_model_save(\"f\");", "In[k]:3:1: kolo_model_save takes (model, path); ?kolo_model_save says more"),
     ("int t = 1;\nkolo_mnist();", "In[k]:3:1: kolo_mnist takes (split); ?kolo_mnist says more"),
     ("int t = 1;\nkolo_barrier(3);", "In[k]:3:1: kolo_barrier takes nothing; ?kolo_barrier says more"),
 ])

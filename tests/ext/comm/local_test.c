@@ -1,6 +1,7 @@
 /* local.c: threads as a group, more of them than cores. */
 #include "threads.h"
 
+#include <stdatomic.h>
 #include <time.h>
 
 static bool everything(kolo_comm *comm, void *argument)
@@ -156,6 +157,125 @@ static void calls_that_differ_fail_on_every_member(void **state)
     run_members(4, members, disagrees, NULL);
 }
 
+/* Whether this thread's failure has this sentence; drops it. */
+static bool says(const char *sentence)
+{
+    kolo_failure failure = kolo_failure_take();
+    bool right = strstr(failure.text, sentence) != NULL;
+    if (!right) fprintf(stderr, "wanted \"%s\", got \"%s\"\n", sentence, failure.text);
+    return right;
+}
+
+static bool names_both_calls(kolo_comm *comm, void *argument)
+{
+    (void)argument;
+    float numbers[64] = {0};
+    size_t parts[4] = {1, 1, 1, comm->rank == 3 ? 2 : 1}, offsets[4] = {0, 4, 8, 12};
+    bool odd = comm->rank == 2;
+    kolo_scope scope = kolo_enter("kolo_fit", (kolo_here){"/a/folder/cnn.c", odd ? 40 : 31});
+    EXPECT(comm->kind->allreduce(comm, numbers, 64, KOLO_TYPE_FLOAT, odd ? KOLO_REDUCE_MAX : KOLO_REDUCE_SUM) ==
+               KOLO_COMM,
+           "reduction");
+    EXPECT(says("all replicas must make the same call: replica 0 called allreduce of 64 floats (kolo_fit, cnn.c:31), "
+                "replica 2 allreduce of 64 floats, maximum (kolo_fit, cnn.c:40)"),
+           "the sentence");
+    kolo_leave(scope, KOLO_OK);
+    EXPECT(comm->kind->allgatherv(comm, numbers, numbers, parts, offsets) == KOLO_COMM, "sizes of parts");
+    EXPECT(says("replica 0 called allgather of parts of 4 bytes in all, replica 3 allgather of parts of 5"), "sizes");
+    EXPECT(comm->kind->barrier(comm) == KOLO_OK, "calls from other lines are the same");
+    comm->kind->close(comm);
+    return true;
+}
+
+static void both_calls_are_named_with_their_places(void **state)
+{
+    (void)state;
+    kolo_comm *members[MEMBERS_MAX];
+    assert_int_equal(kolo_comm_local_open(4, members), KOLO_OK);
+    run_members(4, members, names_both_calls, NULL);
+}
+
+static atomic_int stalled, named;
+
+/* Member 1 comes only when the others have given up. */
+static bool one_does_not_come(kolo_comm *comm, void *argument)
+{
+    (void)argument;
+    float number = 1;
+    kolo_message message;
+    EXPECT(comm->kind->barrier(comm) == KOLO_OK, "before");
+    if (comm->rank == 1) {
+        while (atomic_load(&stalled) < comm->size - 1) usleep(1000);
+        EXPECT(comm->kind->barrier(comm) == KOLO_COMM, "too late");
+        EXPECT(comm->kind->receive(comm, &number, sizeof number, 0, 0, &message) == KOLO_COMM, "nobody will send");
+        EXPECT(comm->kind->send(comm, &number, sizeof number, 0, 0) == KOLO_COMM, "nobody will receive");
+    } else {
+        EXPECT(comm->kind->allreduce(comm, &number, 1, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM) == KOLO_COMM, "given up");
+        kolo_failure failure = kolo_failure_take();
+        bool mine =
+            strcmp(failure.text, "replica 1 has not come for 0.3 s (KOLO_STALL_LIMIT): replicas 0, 2, 3 wait in "
+                                 "allreduce of 1 float") == 0;
+        EXPECT(mine || strcmp(failure.text, KOLO_COMM_CALLED_OFF) == 0, "%s", failure.text);
+        atomic_fetch_add(&named, mine);
+        atomic_fetch_add(&stalled, 1);
+    }
+    comm->kind->close(comm);
+    return true;
+}
+
+static void a_member_that_does_not_come_is_named_once(void **state)
+{
+    (void)state;
+    kolo_comm *members[MEMBERS_MAX];
+    setenv("KOLO_STALL_LIMIT", "0.3", 1);
+    for (int k = 0; k < 3; k++) {
+        atomic_store(&stalled, 0);
+        atomic_store(&named, 0);
+        assert_int_equal(kolo_comm_local_open(4, members), KOLO_OK);
+        run_members(4, members, one_does_not_come, NULL);
+        assert_int_equal(atomic_load(&named), 1);
+    }
+    unsetenv("KOLO_STALL_LIMIT");
+}
+
+/* Each comes 0.3 s after the one before, which is below the limit, though the first waits longer in all. */
+static bool comes_in_turn(kolo_comm *comm, void *argument)
+{
+    (void)argument;
+    usleep((useconds_t)comm->rank * 300000);
+    EXPECT(comm->kind->barrier(comm) == KOLO_OK, "they come in turn");
+    comm->kind->close(comm);
+    return true;
+}
+
+static void members_that_come_in_turn_are_waited_for(void **state)
+{
+    (void)state;
+    kolo_comm *members[MEMBERS_MAX];
+    setenv("KOLO_STALL_LIMIT", "0.8", 1);
+    assert_int_equal(kolo_comm_local_open(4, members), KOLO_OK);
+    unsetenv("KOLO_STALL_LIMIT");
+    run_members(4, members, comes_in_turn, NULL);
+}
+
+/* Messages that nobody receives are freed with the group (the sanitizers watch). */
+static bool sends_and_leaves(kolo_comm *comm, void *argument)
+{
+    (void)argument;
+    for (int k = 0; k < 10; k++)
+        EXPECT(comm->kind->send(comm, "a message", 10, (comm->rank + 1) % comm->size, k) == KOLO_OK, "%d", k);
+    comm->kind->close(comm);
+    return true;
+}
+
+static void messages_may_be_left_behind(void **state)
+{
+    (void)state;
+    kolo_comm *members[MEMBERS_MAX];
+    assert_int_equal(kolo_comm_local_open(3, members), KOLO_OK);
+    run_members(3, members, sends_and_leaves, NULL);
+}
+
 static double cpu_seconds(void)
 {
     struct timespec now;
@@ -201,6 +321,10 @@ int main(void)
         cmocka_unit_test(an_abort_wakes_everybody),
         cmocka_unit_test(an_abort_lets_nobody_free_what_others_read),
         cmocka_unit_test(calls_that_differ_fail_on_every_member),
+        cmocka_unit_test(both_calls_are_named_with_their_places),
+        cmocka_unit_test(a_member_that_does_not_come_is_named_once),
+        cmocka_unit_test(members_that_come_in_turn_are_waited_for),
+        cmocka_unit_test(messages_may_be_left_behind),
         cmocka_unit_test(waiting_members_sleep),
         cmocka_unit_test(a_group_of_nobody_is_refused),
     };

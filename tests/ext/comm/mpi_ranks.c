@@ -41,6 +41,108 @@ static bool public_calls(void)
     return true;
 }
 
+/* The calls whose parts have other sizes on each rank: rank r has r + 1 elements, which are 100 r, 100 r + 1, … */
+static bool uneven_calls(void)
+{
+    kolo_comm *comm = kolo_world_comm();
+    int size = kolo_size(), rank = kolo_rank(), at = 0;
+    int64_t counts[64], sent[64];
+    double mine[64], all[64 * 64];
+    for (int i = 0; i <= rank; i++) mine[i] = 100 * rank + i;
+    EXPECT(kolo_allgatherv(mine, rank + 1, all, size * (size + 1) / 2, .counts = counts) == KOLO_OK, "allgatherv");
+    for (int r = 0; r < size; r++) {
+        EXPECT(counts[r] == r + 1, "count of %d: got %d", r, (int)counts[r]);
+        for (int i = 0; i <= r; i++, at++) EXPECT(all[at] == 100 * r + i, "element %d: got %g", at, all[at]);
+    }
+    int room = rank == size - 1 ? size * (size + 1) / 2 - 1 : 64 * 64; /* the last one has too little */
+    EXPECT(kolo_allgatherv(mine, rank + 1, all, room) == KOLO_INVALID, "too little room on one rank fails on all");
+    kolo_clear_error();
+    at = 0;
+    for (int r = 0; r < size; r++) { /* (rank + r) % 3 elements for rank r */
+        sent[r] = (rank + r) % 3;
+        for (int i = 0; i < sent[r]; i++) mine[at++] = 1000 * rank + 10 * r + i;
+    }
+    EXPECT(kolo_alltoallv(mine, sent, all, 64 * 64, .received_counts = counts) == KOLO_OK, "alltoallv");
+    at = 0;
+    for (int r = 0; r < size; r++) {
+        EXPECT(counts[r] == (rank + r) % 3, "count from %d: got %d", r, (int)counts[r]);
+        for (int i = 0; i < counts[r]; i++, at++)
+            EXPECT(all[at] == 1000 * r + 10 * rank + i, "element %d: got %g", at, all[at]);
+    }
+    EXPECT(kolo_allgatherv((float *)NULL, 0, (float *)NULL, 0) == KOLO_OK, "nothing from anyone");
+    return true;
+}
+
+static bool even_calls(void)
+{
+    kolo_comm *comm = kolo_world_comm();
+    int size = kolo_size(), rank = kolo_rank(), pairs = size * (size - 1) / 2;
+    int64_t longs[64 * 2], received[64 * 2], part[2];
+    for (int r = 0; r < size; r++) {
+        longs[2 * r] = 100 * rank + r;
+        longs[2 * r + 1] = -rank;
+    }
+    EXPECT(kolo_alltoall(longs, 2, received) == KOLO_OK, "alltoall");
+    for (int r = 0; r < size; r++)
+        EXPECT(received[2 * r] == 100 * r + rank && received[2 * r + 1] == -r, "from %d: %d", r, (int)received[2 * r]);
+    EXPECT(kolo_reduce_scatter(longs, 2, part) == KOLO_OK, "reduce-scatter");
+    EXPECT(part[0] == 100 * pairs + size * rank && part[1] == -pairs, "got %d and %d", (int)part[0], (int)part[1]);
+    EXPECT(kolo_reduce_scatter(longs, 2, part, .op = KOLO_REDUCE_MIN) == KOLO_OK, "reduce-scatter");
+    EXPECT(part[0] == rank && part[1] == 1 - size, "got %d and %d", (int)part[0], (int)part[1]);
+    int32_t least[2] = {rank + 5, -rank};
+    EXPECT(kolo_allreduce(least, 2, .op = KOLO_REDUCE_MAX) == KOLO_OK, "maximum");
+    EXPECT(least[0] == size + 4 && least[1] == 0, "got %d and %d", least[0], least[1]);
+    double mean[1] = {rank};
+    EXPECT(kolo_allreduce(mean, 1, .op = KOLO_REDUCE_MEAN) == KOLO_OK && mean[0] == (size - 1) / 2.0, "%g", mean[0]);
+    float one[3] = {1, 2, (float)rank}, two[1] = {(float)rank};
+    float *arrays[] = {one, NULL, two};
+    EXPECT(kolo_grouped_allreduce(arrays, ((int64_t[]){3, 0, 1}), 3) == KOLO_OK, "a group");
+    EXPECT(one[1] == 2 * (float)size && one[2] == (float)pairs && two[0] == (float)pairs, "got %g", (double)two[0]);
+    char name[8] = "";
+    if (rank == size - 1) memcpy(name, "kolo", 5);
+    EXPECT(kolo_broadcast(name, 8, size - 1) == KOLO_OK && strcmp(name, "kolo") == 0, "got %s", name);
+    return true;
+}
+
+/* Rank 0 asks nobody in particular, as a server does. */
+static bool messages(void)
+{
+    kolo_comm *comm = kolo_world_comm();
+    float values[4] = {0}, sum = 0;
+    kolo_message message;
+    for (int k = 1; k < kolo_size() && kolo_rank() == 0; k++) {
+        EXPECT(kolo_receive(values, 4, KOLO_ANY_RANK, .tag = 3, .message = &message) == KOLO_OK, "request %d", k);
+        EXPECT(message.bytes == 8 && message.tag == 3 && values[0] == (float)message.from, "from %d", message.from);
+        sum += values[1];
+        EXPECT(kolo_send(values, 2, message.from) == KOLO_OK, "answer %d", message.from);
+    }
+    if (kolo_rank() == 0) EXPECT(sum == (float)(10 * (kolo_size() - 1)), "got %g", (double)sum);
+    if (kolo_rank() == 0) return true;
+    EXPECT(kolo_send(((float[]){(float)kolo_rank(), 10}), 2, 0, .tag = 3) == KOLO_OK, "request");
+    while (!kolo_probe(0, .message = &message)) usleep(100);
+    EXPECT(message.bytes == 8 && message.tag == 0, "%d bytes", (int)message.bytes);
+    EXPECT(kolo_receive(values, 1, 0) == KOLO_INVALID, "room for one");
+    kolo_clear_error();
+    EXPECT(kolo_receive(values, 4, 0) == KOLO_OK && values[0] == (float)kolo_rank(), "got %g", (double)values[0]);
+    return true;
+}
+
+static bool bad_messages(void)
+{
+    kolo_comm *comm = kolo_world_comm();
+    float value = 0;
+    EXPECT(kolo_send(&value, 1, kolo_size()) == KOLO_INVALID, "no such rank");
+    EXPECT(kolo_send(&value, 1, kolo_rank()) == KOLO_INVALID, "to itself");
+    EXPECT(kolo_send(&value, 1, KOLO_ANY_RANK) == KOLO_INVALID, "to any");
+    EXPECT(kolo_send(&value, -1, 1) == KOLO_INVALID, "a negative count");
+    EXPECT(kolo_send((float *)NULL, 1, 1) == KOLO_INVALID, "NULL");
+    EXPECT(kolo_receive(&value, 1, -2) == KOLO_INVALID, "no such rank");
+    EXPECT(kolo_receive(&value, 1, KOLO_ANY_RANK, .tag = KOLO_TAG_MOST + 1) == KOLO_INVALID, "no such tag");
+    EXPECT(!kolo_probe(KOLO_ANY_RANK, .tag = -2), "no such tag");
+    kolo_clear_error();
+    return true;
+}
+
 /* Three threads a rank as one group: every exchange goes through both comms. */
 typedef struct nested_thread {
     pthread_t thread;
@@ -132,7 +234,8 @@ int main(int argc, char **argv)
     if (strcmp(mode, "late") == 0) MPI_Finalize();
 #endif
     if (kolo_init(&argc, &argv) != KOLO_OK) return 1;
-    if (strcmp(mode, "check") == 0) passed = everything() && public_calls();
+    if (strcmp(mode, "check") == 0)
+        passed = everything() && public_calls() && even_calls() && uneven_calls() && messages() && bad_messages();
     if (strcmp(mode, "nested") == 0) passed = nested();
     if (strcmp(mode, "huge") == 0) passed = huge();
     if (strcmp(mode, "again") == 0) {

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def compile_program(target, library, *flags, compiler="gcc"):
+def compile_program(target, library, *flags, compiler="gcc", source="mpi_ranks.c"):
     subprocess.run(
-        [compiler, *FLAGS, *flags, HERE / "mpi_ranks.c", "-o", target, f"-L{library}", "-lkolo", "-lm", f"-Wl,-rpath,{library}"],
+        [compiler, *FLAGS, *flags, HERE / source, "-o", target, f"-L{library}", "-lkolo", "-lm", f"-Wl,-rpath,{library}"],
         check=True,
     )
     return target
@@ -35,24 +35,29 @@ def program_with_mpi(tmp_path_factory):
     return compile_program(tmp_path_factory.mktemp("mpi") / "mpi_ranks", BUILD / "lib", "-DWITH_MPI", compiler="mpicc")
 
 
-@pytest.fixture(scope="module")
-def program_of_small_pieces(tmp_path_factory):
-    """Against a plugin that moves at most 4000 bytes a call, as the real one moves at most 2^30, and shares no memory."""
-    library = tmp_path_factory.mktemp("small")
+def make_small_pieces(library):
+    """A plugin that moves at most 4000 bytes a call, as the real one moves at most 2^30, and shares no memory."""
     shutil.copy(BUILD / "lib/libkolo.so", library)
     subprocess.run(
-        ["mpicc", *FLAGS, "-DKOLO_MPI_PIECE=4000", "-DKOLO_MPI_SHARED=false", "-shared", *sorted((ROOT / "ext/comm").glob("mpi*.c")), "-o", library / "libkolo_mpi.so",
-         f"-L{library}", "-lkolo", "-Wl,-rpath,$ORIGIN"],
+        ["mpicc", *FLAGS, "-DKOLO_MPI_PIECE=4000", "-DKOLO_MPI_SHARED=false", "-shared", *sorted((ROOT / "ext/comm").glob("mpi*.c")),
+         "-o", library / "libkolo_mpi.so", f"-L{library}", "-lkolo", "-Wl,-rpath,$ORIGIN"],
         check=True,
-    )
+    )  # fmt: skip
+    return library
+
+
+@pytest.fixture(scope="module")
+def program_of_small_pieces(tmp_path_factory):
+    library = make_small_pieces(tmp_path_factory.mktemp("small"))
     return compile_program(library / "mpi_ranks", library)
 
 
-def mpirun(ranks, *command, threads=1, limit=60):
+def mpirun(ranks, *command, threads=1, limit=60, stall_limit=None):
     """threads is a rank's share of cores, as kolorun sets it. More than there are cores make the host crowded: then
     ranks share memory, or (in small pieces) use MPI's nonblocking operations, and sleep while they wait."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMIX_", "PRTE_"))}
     environment |= {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "KOLO_THREADS": str(threads)}
+    environment |= {} if stall_limit is None else {"KOLO_STALL_LIMIT": str(stall_limit)}
     start = patience.now()
     result = patience.run(
         ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-H", f"localhost:{ranks}", "-np", str(ranks), *command],

@@ -87,12 +87,20 @@ static bool member(kolo_comm *comm, void *argument)
     return right;
 }
 
+/* Members that do not meet on the host, so that they wait for each other in NCCL. */
+static kolo_status meet_nobody(kolo_comm *comm, const kolo_collective *call)
+{
+    (void)comm, (void)call;
+    return KOLO_OK;
+}
+
 static void run_order(order *o, int size, member_function function)
 {
     kolo_comm *members[MEMBERS];
     rig_ok(kolo_comm_local_open(size, members));
     kolo_comm_kind processes = *members[0]->kind;
     processes.wait_for_threads = NULL;
+    processes.meet = meet_nobody;
     for (int i = 0; i < size && o->apart; i++) members[i]->kind = &processes;
     if (o->apart) setenv("KOLO_SHIM_RANKS", "1", 1);
     run_members(size, members, function, o);
@@ -191,6 +199,39 @@ static void nobody_waits_for_one_that_failed(void **state)
     want_devices(3);
     for (int missing = 0; missing < 6; missing++)
         run_order(&(order){.missing = missing / 2, .apart = missing % 2}, 3, waiting_member);
+}
+
+/* The second member sums fewer numbers, or others. */
+static bool differing_member(kolo_comm *comm, void *argument)
+{
+    const order *o = argument;
+    kolo_stream *own;
+    kolo_comm *together;
+    double *there;
+    rig_ok(device_open_stream(comm->rank, &own));
+    rig_ok(streams->open_comm(own, comm, &together));
+    rig_ok(streams->allocate(own, 100 * sizeof *there, "a test", (void **)&there));
+    rig_ok(streams->clear(own, there, 100 * sizeof *there));
+    bool odd = comm->rank == 1;
+    int64_t count = odd && !o->missing ? 0 : 100;
+    kolo_type type = odd && o->missing ? KOLO_TYPE_DOUBLE : KOLO_TYPE_FLOAT;
+    bool right = failed(together->kind->allreduce(together, there, count, type, KOLO_REDUCE_SUM), KOLO_COMM,
+                        o->missing ? "replica 0 called allreduce of 100 floats, replica 1 allreduce of 100 doubles"
+                                   : "replica 0 called allreduce of 100 floats, replica 1 allreduce of 0 floats");
+    rig_ok(together->kind->allreduce(together, there, 100, KOLO_TYPE_FLOAT,
+                                     KOLO_REDUCE_SUM)); /* the group still works */
+    rig_ok(streams->synchronize(own));
+    together->kind->close(together);
+    streams->release(own, there);
+    streams->close(&own);
+    return right;
+}
+
+static void sums_that_differ_fail_on_every_member(void **state)
+{
+    (void)state;
+    want_devices(3);
+    for (int k = 0; k < 20; k++) run_order(&(order){.missing = k % 2}, 3, differing_member);
 }
 
 /* A sum that waited has failed: with what NCCL says, or because another member's watcher was told first. */
@@ -292,6 +333,7 @@ int main(void)
         cmocka_unit_test(two_on_one_device_are_refused_alike),
         cmocka_unit_test(ranks_of_threads_sum),
         cmocka_unit_test(nobody_waits_for_one_that_failed),
+        cmocka_unit_test(sums_that_differ_fail_on_every_member),
         cmocka_unit_test(errors_that_come_later_end_the_waiting),
         cmocka_unit_test(a_member_lost_while_idle_ends_the_waiting),
         cmocka_unit_test(sums_may_be_given_late),
