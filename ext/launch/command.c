@@ -166,7 +166,7 @@ static int fill(const struct launch_options *options, const struct launch_hosts 
     if (!hosts->all_local) add_variables(command);
     for (size_t i = 0; i < users->count; i++) words_add(command, users->word[i]);
     words_add_all(command, self, RANK_OPTION, NULL);
-    for (char **word = options->command; *word; word++) words_add(command, *word);
+    for (char **word = options->command; *word; word++) words_add_shielded(command, *word);
     return command->failed ? launch_say(KOLORUN_FAILED, "out of memory") : KOLORUN_GO_ON;
 }
 
