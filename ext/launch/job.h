@@ -78,8 +78,8 @@ bool job_run(struct job *job, char **mpirun);
 void job_end(struct job *job, int signal, long grace);
 /* Writes the rest of the output after the end of the job. True if a signal ended this because nobody was reading. */
 bool job_finish_output(struct job *job);
-/* Ends the job because of a signal that a user or SLURM has sent. The ranks have --stop-timeout to save their state. Does
- * nothing if the job was interrupted before. */
+/* Ends the job because of a signal that a user or SLURM has sent. The ranks have --stop-timeout to save their state.
+ * Does nothing if the job was interrupted before. */
 void job_interrupt(struct job *job, int signal);
 /* Lets mpirun see the ends of ranks, at once or, if the others need time, when all have ended. */
 void job_release(struct job *job);

@@ -74,7 +74,8 @@ static bool scheduled(void)
     return getenv("SLURM_JOB_ID") != NULL;
 }
 
-/* Runs the process that mpirun sees: it forwards mpirun's signals to the watcher, and ends with the watcher's exit code.
+/* Runs the process that mpirun sees: it forwards mpirun's signals to the watcher, and ends with the watcher's exit
+ * code.
  */
 static int stand_in(pid_t watcher, const sigset_t *set)
 {
@@ -307,9 +308,9 @@ static void report_end(struct watcher *watcher)
     }
 }
 
-/* Waits until kolorun has answered FRAME_EXIT. mpirun ends the whole job when it sees the end of a rank that has failed,
- * so kolorun answers at once only if the others need no time. Without kolorun or the stand-in there is nothing to wait
- * for. */
+/* Waits until kolorun has answered FRAME_EXIT. mpirun ends the whole job when it sees the end of a rank that has
+ * failed, so kolorun answers at once only if the others need no time. Without kolorun or the stand-in there is nothing
+ * to wait for. */
 static void wait_for_leave(struct watcher *watcher)
 {
     while (!watcher->released && watcher->link.fd >= 0 && watcher->lifeline >= 0) {

@@ -77,7 +77,8 @@ void job_report_failed(struct job *job, int number)
 {
     report_rank(job, number);
     job->rank[number].reported = true;
-    output_say(&job->output, "%d of %d ranks go on (--keep-going)", job->ranks - job->ended, job->ranks);
+    if (job->ended < job->ranks)
+        output_say(&job->output, "%d of %d ranks go on (--keep-going)", job->ranks - job->ended, job->ranks);
 }
 
 static int mpirun_code(const struct job *job)

@@ -249,7 +249,8 @@ static void remark_stop(struct job *job)
     job->stop_remark_at = CLOCK_NEVER;
     if (job->ended < job->ranks)
         output_say(&job->output,
-                   "%d of %d ranks have not ended after signal %d (%s): they are killed %d s after it (--stop-timeout), "
+                   "%d of %d ranks have not ended after signal %d (%s): they are killed %d s after it "
+                   "(--stop-timeout), "
                    "and a second signal kills them at once",
                    job->ranks - job->ended, job->ranks, job->interrupted, strsignal(job->interrupted),
                    job->options->stop_timeout);
