@@ -30,6 +30,9 @@ static const struct setting everywhere[] = {
     {"opal_signal", ""}, /* prints no backtrace: kolorun prints which rank died, and how, in one line */
     {"odls_base_sigkill_timeout", "0"}, /* mpirun only kills stand-ins (rank.h), so waiting would only delay the end */
 };
+/* Settings under --keep-going, for ranks whose watcher was killed, and for those that end without MPI_Finalize. */
+static const struct setting going_on[] = {{"orte_abort_on_non_zero_status", "0"},
+                                          {"orte_allowed_exit_without_sync", "1"}};
 /* Settings for several hosts: ob1 over TCP, as in horovodrun, because the old openib transport crashed with threads. */
 static const struct setting across[] = {{"btl", "^openib"}};
 /* Networks that many hosts have but that do not connect hosts. They are excluded if the right network is unknown. */
@@ -163,10 +166,11 @@ static int fill(const struct launch_options *options, const struct launch_hosts 
         add_networks(command, options, hosts, users);
     }
     add_settings(command, everywhere, sizeof everywhere / sizeof *everywhere, users);
+    if (options->keep_going) add_settings(command, going_on, sizeof going_on / sizeof *going_on, users);
     if (!hosts->all_local) add_variables(command);
     for (size_t i = 0; i < users->count; i++) words_add(command, users->word[i]);
     words_add_all(command, self, RANK_OPTION, NULL);
-    for (char **word = options->command; *word; word++) words_add(command, *word);
+    for (char **word = options->command; *word; word++) words_add_shielded(command, *word);
     return command->failed ? launch_say(KOLORUN_FAILED, "out of memory") : KOLORUN_GO_ON;
 }
 

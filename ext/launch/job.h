@@ -23,6 +23,8 @@ struct job_rank {
     int code; /* the program's exit code; 0 if a signal ended it */
     int signal; /* the signal that ended the program, or 0 */
     long ended_at; /* clock_date() of its host */
+    bool released; /* its watcher may end: see FRAME_LEAVE */
+    bool reported; /* its failure was reported while the others went on */
     struct wire *wire; /* of its link; NULL: the link is closed */
 };
 
@@ -52,12 +54,13 @@ struct job {
 
     bool stdin_open, stdin_untaken; /* untaken: rank 0 has not taken the last piece yet */
     int interrupted; /* the signal that ended the job, or 0 */
+    int stops;       /* how many such signals kolorun itself has received: the second one kills the ranks at once */
     bool ending;
     bool start_timed_out;
-    long first_failed_at; /* clock_now(), or CLOCK_NEVER */
-    long term_mpirun_at, kill_all_at, start_by; /* when to send SIGTERM to mpirun, to kill all, to give up starting */
+    long term_mpirun_at, kill_all_at, start_by; /* when to end mpirun, to kill all, to give up starting */
     long leftovers_at; /* when to end the watchers that are still connected after mpirun's end */
     long remark_at; /* when to print that a rank has ended while others are running */
+    long stop_remark_at; /* when to print how long the ranks may take to stop */
 };
 
 /* links.c */
@@ -73,9 +76,18 @@ void job_close_links(struct job *job);
 bool job_run(struct job *job, char **mpirun);
 /* Ends the job: sends `signal` to every rank, and kills it `grace` milliseconds later. */
 void job_end(struct job *job, int signal, long grace);
+/* Writes the rest of the output after the end of the job. True if a signal ended this because nobody was reading. */
+bool job_finish_output(struct job *job);
+/* Ends the job because of a signal that a user or SLURM has sent. The ranks have --stop-timeout to save their state.
+ * Does nothing if the job was interrupted before. */
+void job_interrupt(struct job *job, int signal);
+/* Lets mpirun see the ends of ranks, at once or, if the others need time, when all have ended. */
+void job_release(struct job *job);
 
 /* report.c */
 /* Queues the sentences about the end of the job and returns kolorun's exit code. */
 int job_report(struct job *job);
+/* Queues the sentence about a rank that has failed while the others go on. */
+void job_report_failed(struct job *job, int number);
 
 #endif

@@ -72,10 +72,11 @@ static void greet(struct job *job, struct job_link *link, const struct frame *fr
     if (job->ending) wire_print(&link->wire, FRAME_END, "%d 0", SIGKILL);
 }
 
-static void note_failure(struct job *job)
+static void note_failure(struct job *job, int number)
 {
-    if (job->first_failed_at == CLOCK_NEVER) job->first_failed_at = clock_now();
-    if (!job->ending) job_end(job, SIGTERM, 1000);
+    if (job->ending) return;
+    if (job->options->keep_going) job_report_failed(job, number);
+    else job_end(job, SIGTERM, 1000);
 }
 
 static void take_exit(struct job *job, int number, const struct frame *frame)
@@ -90,8 +91,9 @@ static void take_exit(struct job *job, int number, const struct frame *frame)
     rank->ended_at = value[3];
     job->ended++;
     output_end_rank(&job->output, number);
-    if ((rank->code || rank->signal) && !rank->asked) note_failure(job);
-    if (job->ended == 1) job->remark_at = clock_now() + REMARK_AFTER;
+    if ((rank->code || rank->signal) && !rank->asked) note_failure(job, number);
+    else if (job->ended == 1) job->remark_at = clock_now() + REMARK_AFTER;
+    job_release(job);
 }
 
 static void take_state(struct job *job, int number, const struct frame *frame)
@@ -109,16 +111,19 @@ static void take_state(struct job *job, int number, const struct frame *frame)
 
 static void take(struct job *job, struct job_link *link, const struct frame *frame)
 {
-    long error = 0;
+    long number = 0;
     switch (frame->kind) {
     case FRAME_OUT: output_take(&job->output, link->rank, OUTPUT_STDOUT, frame->bytes, frame->length); break;
     case FRAME_ERR: output_take(&job->output, link->rank, OUTPUT_STDERR, frame->bytes, frame->length); break;
     case FRAME_STATE: take_state(job, link->rank, frame); break;
     case FRAME_TAKEN: job->stdin_untaken = false; break;
     case FRAME_ASKED: output_aftermath(&job->output, link->rank); break;
+    case FRAME_STOP:
+        if (frame_numbers(frame, &number, 1) == 1) job_interrupt(job, (int)number);
+        break;
     case FRAME_EXIT: take_exit(job, link->rank, frame); break;
     case FRAME_NO_EXEC:
-        if (frame_numbers(frame, &error, 1) == 1) job->rank[link->rank].exec_error = (int)error;
+        if (frame_numbers(frame, &number, 1) == 1) job->rank[link->rank].exec_error = (int)number;
         break;
     default: link->wire.broken = true; break;
     }
@@ -135,7 +140,8 @@ static void lose(struct job *job, struct job_link *link)
         rank->ended_at = clock_date();
         job->ended++;
         output_end_rank(&job->output, link->rank);
-        if (!rank->asked) note_failure(job);
+        if (!rank->asked) note_failure(job, link->rank);
+        job_release(job);
     }
     drop(job, link);
 }

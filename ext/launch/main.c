@@ -13,14 +13,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-
-enum { LAST_OUTPUT = 300 /* ms that an interrupted kolorun waits for a reader that has stopped reading */ };
 
 /* Opens /dev/null for the descriptors 0, 1 and 2 if they are closed: a socket with one of these numbers would be used
  * as stdin, stdout or stderr. */
@@ -45,16 +42,6 @@ static bool tell_where_output_goes(const struct output *output)
     return !setenv(KOLORUN_OUTPUT, names[output->place], 1) && !setenv(KOLORUN_COLUMNS, columns, 1);
 }
 
-static void finish_output(struct job *job)
-{
-    int patience = job->interrupted ? LAST_OUTPUT : -1;
-    for (int fd; (fd = queue_wants(&job->output.queue)) >= 0;) {
-        int ready = poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, patience);
-        if (ready == 0 || (ready < 0 && errno != EINTR)) return;
-        queue_write(&job->output.queue);
-    }
-}
-
 static int run(struct job *job, const struct words *command)
 {
     if (job->options->verbose) {
@@ -66,8 +53,8 @@ static int run(struct job *job, const struct words *command)
     if (!job->rank) return launch_say(KOLORUN_FAILED, "out of memory for %d ranks", job->ranks);
     if (!job_run(job, command->word)) return launch_say(KOLORUN_FAILED, "cannot start mpirun: %s", strerror(errno));
     int code = job_report(job);
-    finish_output(job);
-    return code;
+    bool stopped = job_finish_output(job);
+    return stopped ? 128 + job->interrupted : code;
 }
 
 /* Reports all mistakes before anything is started. */

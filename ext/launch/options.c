@@ -17,7 +17,9 @@ enum {
     KEY_START_TIMEOUT,
     KEY_HOSTFILE,
     KEY_HELP,
-    KEY_INTERFACES
+    KEY_INTERFACES,
+    KEY_STOP_TIMEOUT,
+    KEY_KEEP_GOING,
 };
 
 static const struct argp_option known_options[] = {
@@ -35,6 +37,11 @@ static const struct argp_option known_options[] = {
      "Also write each rank's output to FOLDER/rank.N/stdout and FOLDER/rank.N/stderr", 2},
     {"start-timeout", KEY_START_TIMEOUT, "SECONDS", 0, "Give up when not all ranks have started by then; default 30",
      2},
+    {"stop-timeout", KEY_STOP_TIMEOUT, "SECONDS", 0,
+     "After Ctrl-C, TERM or HUP, kill the ranks that have not ended by then; default 30; a second Ctrl-C kills at once",
+     2},
+    {"keep-going", KEY_KEEP_GOING, NULL, 0,
+     "When a rank fails, report it and let the others go on; the exit code is that of the first that failed", 2},
     {"verbose", KEY_VERBOSE, NULL, 0, "Print the mpirun line, and what mpirun itself says", 3},
     {"check-build", KEY_CHECK, NULL, 0, "Say what this Kolo was built with and what is available here, and exit", 3},
     {"cb", KEY_CHECK, NULL, OPTION_ALIAS, NULL, 3},
@@ -86,6 +93,8 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_INTERFACES: options->interfaces = text; break;
     case KEY_OUTPUT: options->output_folder = text; break;
     case KEY_START_TIMEOUT: return read_number(reading, "--start-timeout", text, &options->start_timeout);
+    case KEY_STOP_TIMEOUT: return read_number(reading, "--stop-timeout", text, &options->stop_timeout);
+    case KEY_KEEP_GOING: options->keep_going = true; break;
     case KEY_VERBOSE: options->verbose = true; break;
     case KEY_CHECK: options->check_build = true; break;
     case 'v': options->version = true; break;
@@ -132,7 +141,7 @@ int options_help(void)
 
 int options_parse(int argc, char **argv, struct launch_options *options)
 {
-    *options = (struct launch_options){.start_timeout = 30};
+    *options = (struct launch_options){.start_timeout = 30, .stop_timeout = 30};
     struct reading reading = {.options = options, .code = KOLORUN_GO_ON};
     const char *timeout = getenv("KOLO_START_TIMEOUT");
     if (timeout && read_number(&reading, "KOLO_START_TIMEOUT", timeout, &options->start_timeout)) return reading.code;

@@ -12,6 +12,8 @@ struct launch_options {
     const char *interfaces;    /* --network-interfaces, NULL when not given */
     const char *output_folder; /* --output-filename, NULL when not given */
     int start_timeout;         /* seconds until all ranks must have started; default KOLO_START_TIMEOUT, else 30 */
+    int stop_timeout;          /* seconds that the ranks have to end after a user's signal */
+    bool keep_going;           /* the others go on when a rank fails */
     bool verbose;
     bool check_build;
     bool version;

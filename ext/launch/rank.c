@@ -10,6 +10,7 @@
 #include "launch/segments.h"
 #include "launch/tree.h"
 #include "launch/wire.h"
+#include "launch/words.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,8 @@
 enum {
     HELD_BACK = 256 * 1024, /* bytes queued for kolorun above which no more of the program's output is read */
     GRACE = 1000,           /* ms from SIGTERM to SIGKILL if kolorun does not set another time */
-    SELF_FIRST = 100, /* ms before SIGTERM when mpirun ends the job: the program may be ending by itself (MPI_Abort) */
+    SELF_FIRST = 100, /* ms before SIGTERM when mpirun ends the job: the program may be ending by itself (MPI_Abort).
+                         Under SLURM also before kolorun's signal: SLURM may send the same one to the program. */
     LINGER = 2000, /* ms that processes left by a program may go on printing after it has ended with code 0 */
     LINGER_FAILED = 200, /* the same after it has failed */
 };
@@ -31,14 +33,19 @@ enum {
 struct watcher {
     struct wire link;
     struct program program;
+    pid_t above[2]; /* mpirun and the stand-in, while they live */
     int lifeline; /* pipe that closes when the stand-in ends; -1 after that */
     int signals; /* signalfd */
     bool ended; /* the program has ended */
     int status; /* of waitpid(), once ended */
     long ended_at; /* clock_date() */
     bool asked; /* the program was asked to end */
-    long term_at; /* when to send SIGTERM to the program */
+    int outside; /* the signal that somebody else, such as SLURM, has sent to end this rank, or 0 */
+    long term_at; /* when to send term_signal to the program */
+    int term_signal;
     long kill_at; /* when to kill the program and its descendants */
+    bool provisional; /* kill_at follows from mpirun's end, and kolorun may set a later time */
+    bool released; /* kolorun has answered FRAME_EXIT */
     long linger_at; /* when to stop waiting for output after the program's end */
     char pending[WIRE_LARGEST]; /* stdin: */
     size_t pending_start, pending_end; /* the part that the program has not taken yet */
@@ -60,12 +67,22 @@ static int exit_code_of(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* Runs the process that mpirun sees: it forwards signals to the watcher, and ends with the watcher's exit code. */
+/* Whether SLURM runs this rank. SLURM sends a signal to all processes of a job step, so also to the program, which must
+ * not get it twice: a second Ctrl-C often ends a program at once. */
+static bool scheduled(void)
+{
+    return getenv("SLURM_JOB_ID") != NULL;
+}
+
+/* Runs the process that mpirun sees: it forwards mpirun's signals to the watcher, and ends with the watcher's exit
+ * code.
+ */
 static int stand_in(pid_t watcher, const sigset_t *set)
 {
     for (;;) {
-        int signal = sigwaitinfo(set, NULL), status = 0;
-        if (signal > 0 && signal != SIGCHLD) kill(watcher, signal);
+        siginfo_t info = {0};
+        int signal = sigwaitinfo(set, &info), status = 0;
+        if (signal > 0 && signal != SIGCHLD && (info.si_pid == getppid() || !scheduled())) kill(watcher, signal);
         pid_t ended = waitpid(watcher, &status, WNOHANG);
         if (ended == watcher) return exit_code_of(status);
         if (ended < 0 && errno != EINTR) return KOLORUN_FAILED;
@@ -85,23 +102,51 @@ static void note_asked(struct watcher *watcher)
     wire_send(&watcher->link, FRAME_ASKED, NULL, 0);
 }
 
+static void signal_program(struct watcher *watcher, int signal)
+{
+    if (!scheduled() || signal != watcher->outside) to_program(watcher, signal);
+    to_program(watcher, SIGCONT); /* a stopped program would not handle the signal */
+}
+
+static void signal_program_later(struct watcher *watcher, int signal)
+{
+    watcher->term_signal = signal;
+    watcher->term_at = clock_now() + SELF_FIRST;
+}
+
 /* Sends `signal` to the program; after `grace` ms the program and its descendants are killed. A later call can only
  * shorten this time. */
 static void end_program(struct watcher *watcher, int signal, long grace)
 {
     long kill_at = clock_now() + grace;
     note_asked(watcher);
-    if (watcher->kill_at == CLOCK_NEVER || kill_at < watcher->kill_at) watcher->kill_at = kill_at;
-    to_program(watcher, signal);
-    to_program(watcher, SIGCONT); /* a stopped program would not handle the signal */
+    if (watcher->kill_at == CLOCK_NEVER || watcher->provisional || kill_at < watcher->kill_at)
+        watcher->kill_at = kill_at;
+    watcher->provisional = false;
+    if (scheduled() && signal != SIGKILL) signal_program_later(watcher, signal);
+    else signal_program(watcher, signal);
 }
 
 /* Called when mpirun ends the job, on all ranks at once. The delay lets the rank that called MPI_Abort end with its own
- * exit code. */
+ * exit code. If the program was asked to end before, it keeps the time that kolorun has given it. */
 static void end_program_soon(struct watcher *watcher)
 {
+    if (watcher->asked || watcher->outside) return;
     note_asked(watcher);
-    if (watcher->term_at == CLOCK_NEVER) watcher->term_at = clock_now() + SELF_FIRST;
+    signal_program_later(watcher, SIGTERM);
+    watcher->provisional = true;
+    watcher->kill_at = watcher->term_at + GRACE;
+}
+
+/* Called when somebody else than mpirun has sent a signal that ends this rank: SLURM on scancel or at the end of the
+ * job's time, or a user. kolorun ends the whole job, and sets the time that the programs have. */
+static void stop_job(struct watcher *watcher, int signal)
+{
+    watcher->outside = signal;
+    wire_print(&watcher->link, FRAME_STOP, "%d", signal);
+    if (!watcher->provisional) return;
+    watcher->term_at = watcher->kill_at = CLOCK_NEVER;
+    watcher->provisional = false;
 }
 
 static void note_ended(struct watcher *watcher, int status)
@@ -123,12 +168,22 @@ static void reap(struct watcher *watcher)
     }
 }
 
+static void take_signal(struct watcher *watcher, int signal, bool by_mpirun)
+{
+    bool ends = signal != SIGUSR1 && signal != SIGUSR2;
+    if (by_mpirun && signal == SIGTERM) end_program_soon(watcher);
+    else if (!by_mpirun && ends) stop_job(watcher, signal);
+    else if (by_mpirun || !scheduled()) to_program(watcher, signal);
+}
+
 static void take_signals(struct watcher *watcher)
 {
     struct signalfd_siginfo info;
     while (read(watcher->signals, &info, sizeof info) == sizeof info) {
-        if (info.ssi_signo == SIGTERM) end_program_soon(watcher);
-        else if (info.ssi_signo != SIGCHLD) to_program(watcher, (int)info.ssi_signo);
+        pid_t sender = (pid_t)info.ssi_pid;
+        /* The stand-in passes mpirun's signals on, and before setsid() they reach the watcher directly. */
+        if (info.ssi_signo != SIGCHLD)
+            take_signal(watcher, (int)info.ssi_signo, sender == watcher->above[0] || sender == watcher->above[1]);
     }
     reap(watcher);
 }
@@ -174,6 +229,7 @@ static void obey(struct watcher *watcher, const struct frame *frame)
     int numbers = frame_numbers(frame, number, 2);
     if (frame->kind == FRAME_SIGNAL && numbers >= 1) to_program(watcher, (int)number[0]);
     else if (frame->kind == FRAME_END && numbers == 2) end_program(watcher, (int)number[0], number[1]);
+    else if (frame->kind == FRAME_LEAVE) watcher->released = true;
     else if (frame->kind == FRAME_IN_END) close_stdin(watcher);
     else if (frame->kind == FRAME_IN && watcher->program.in >= 0) {
         memcpy(watcher->pending, frame->bytes, frame->length);
@@ -225,7 +281,7 @@ static void watch_program(struct watcher *watcher)
         wait_and_serve(watcher);
         if (clock_passed(watcher->term_at)) {
             watcher->term_at = CLOCK_NEVER;
-            end_program(watcher, SIGTERM, GRACE);
+            signal_program(watcher, watcher->term_signal);
         }
         if (clock_passed(watcher->kill_at)) {
             tree_signal(getpid(), SIGKILL);
@@ -252,6 +308,19 @@ static void report_end(struct watcher *watcher)
     }
 }
 
+/* Waits until kolorun has answered FRAME_EXIT. mpirun ends the whole job when it sees the end of a rank that has
+ * failed, so kolorun answers at once only if the others need no time. Without kolorun or the stand-in there is nothing
+ * to wait for. */
+static void wait_for_leave(struct watcher *watcher)
+{
+    while (!watcher->released && watcher->link.fd >= 0 && watcher->lifeline >= 0) {
+        struct pollfd fd[] = {{.fd = watcher->link.fd, .events = POLLIN}, {.fd = watcher->lifeline, .events = POLLIN}};
+        if (poll(fd, 2, -1) < 0) continue;
+        if (fd[1].revents) return;
+        take_orders(watcher);
+    }
+}
+
 /* Closes the watcher's ends of mpirun's pipes, since mpirun waits until they are closed; the stand-in keeps them
  * open. */
 static void leave_mpirun(void)
@@ -266,12 +335,13 @@ static const char *variable(const char *name, const char *otherwise)
     return value ? value : otherwise;
 }
 
-static int watch(char **command, int lifeline, const sigset_t *set, const sigset_t *mask)
+static int watch(char **command, const pid_t above[2], int lifeline, const sigset_t *set, const sigset_t *mask)
 {
     static struct watcher watcher; /* large: not for the stack */
     char host[256] = "?";
     const char *rank =
         variable("OMPI_COMM_WORLD_RANK", variable("PMIX_RANK", variable("PMI_RANK", variable("SLURM_PROCID", "0"))));
+    memcpy(watcher.above, above, sizeof watcher.above);
     watcher.lifeline = lifeline;
     watcher.signals = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
     watcher.link.fd = contact_reach();
@@ -290,6 +360,7 @@ static int watch(char **command, int lifeline, const sigset_t *set, const sigset
     }
     watch_program(&watcher);
     report_end(&watcher);
+    wait_for_leave(&watcher);
     return exit_code_of(watcher.status);
 }
 
@@ -300,8 +371,9 @@ int rank_main(char **command)
     signal(SIGPIPE, SIG_IGN);
     sigprocmask(SIG_BLOCK, &set, &mask);
     if (!command[0] || pipe2(lifeline, O_CLOEXEC)) return launch_say(KOLORUN_FAILED, "rank: no command or no pipe");
+    for (char **word = command; *word; word++) *word = words_unshielded(*word);
     char *segments = environment_own_segments();
-    pid_t watcher = fork();
+    pid_t above[] = {getppid(), getpid()}, watcher = fork();
     if (watcher < 0) return launch_say(KOLORUN_FAILED, "rank: cannot fork: %s", strerror(errno));
     if (watcher > 0) {
         close(lifeline[0]);
@@ -312,7 +384,7 @@ int rank_main(char **command)
     }
     close(lifeline[1]);
     setsid();
-    int code = watch(command, lifeline[0], &set, &mask);
+    int code = watch(command, above, lifeline[0], &set, &mask);
     segments_remove(segments);
     free(segments);
     return code;

@@ -57,6 +57,11 @@ static void say_last_words(struct job *job, int number, const char *sentence)
     }
 }
 
+static int code_of(const struct job_rank *rank)
+{
+    return rank->signal ? 128 + rank->signal : rank->code;
+}
+
 static int report_rank(struct job *job, int number)
 {
     const struct job_rank *rank = &job->rank[number];
@@ -65,7 +70,15 @@ static int report_rank(struct job *job, int number)
     if (rank->pid) snprintf(sentence, sizeof sentence, "rank %d (%s, pid %ld): %s", number, rank->host, rank->pid, how);
     else snprintf(sentence, sizeof sentence, "rank %d (%s): %s", number, rank->host, how);
     say_last_words(job, number, sentence);
-    return rank->signal ? 128 + rank->signal : rank->code;
+    return code_of(rank);
+}
+
+void job_report_failed(struct job *job, int number)
+{
+    report_rank(job, number);
+    job->rank[number].reported = true;
+    if (job->ended < job->ranks)
+        output_say(&job->output, "%d of %d ranks go on (--keep-going)", job->ranks - job->ended, job->ranks);
 }
 
 static int mpirun_code(const struct job *job)
@@ -170,7 +183,7 @@ int job_report(struct job *job)
         return KOLORUN_FAILED;
     }
     if (mpirun_was_killed(job)) return report_mpirun_killed(job);
-    if (first >= 0) return report_rank(job, first);
+    if (first >= 0) return job->rank[first].reported ? code_of(&job->rank[first]) : report_rank(job, first);
     if (mpirun_code(job) || job->ended < job->ranks) return report_mpirun(job);
     return KOLORUN_DONE;
 }

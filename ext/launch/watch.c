@@ -15,10 +15,12 @@
 #include <unistd.h>
 
 enum {
-    INTERRUPT_GRACE = 500, /* ms for a clean end of the programs after Ctrl-C, so that the job ends within a second */
-    TERMINATE_GRACE = 1000, /* ms for a clean end of the programs in other cases */
+    TERMINATE_GRACE = 1000, /* ms for a clean end of the programs, except after a user's signal */
+    STOP_REMARK = 2000, /* ms after a user's signal until kolorun says that it waits */
     UNDER_WAY = 500, /* ms that watchers have after mpirun's end to send their last output */
     IDLE = 40,  /* ms without output after which an unfinished line is shown in place */
+    MPIRUN_END = SIGINT, /* the signal by which kolorun ends mpirun */
+    LAST_OUTPUT = 300, /* ms that an interrupted kolorun waits for a reader that has stopped reading */
     FIXED = 5,  /* descriptors in the poll set before those of the links */
 };
 
@@ -36,15 +38,26 @@ static void block_signals(struct job *job)
     job->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
+/* SLURM sends SIGTERM to all processes of a job. mpirun would end the ranks at once, so it must not receive it; kolorun
+ * ends mpirun with MPIRUN_END. mpirun unblocks all signals in the processes that it starts. */
+static sigset_t mask_of_mpirun(const struct job *job)
+{
+    sigset_t mask = job->mask;
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGHUP);
+    return mask;
+}
+
 static void become_mpirun(const struct job *job, char **mpirun, int says, pid_t kolorun)
 {
+    sigset_t mask = mask_of_mpirun(job);
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     setpgid(0, 0); /* so that only kolorun receives Ctrl-C */
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_PDEATHSIG, MPIRUN_END);
     if (getppid() != kolorun) _exit(127);
     for (size_t i = 0; i < sizeof handled / sizeof *handled; i++) signal(handled[i], SIG_DFL);
-    signal(SIGPIPE, SIG_DFL);
-    sigprocmask(SIG_SETMASK, &job->mask, NULL);
+    signal(SIGPIPE, SIG_IGN); /* else mpirun dies when a rank ends while mpirun writes to it */
+    sigprocmask(SIG_SETMASK, &mask, NULL);
     if (nothing >= 0 && dup2(nothing, 0) == 0 && dup2(says, 1) == 1 && dup2(says, 2) == 2) execv(mpirun[0], mpirun);
     _exit(127);
 }
@@ -77,12 +90,35 @@ void job_end(struct job *job, int signal, long grace)
     job->ending = true;
 }
 
-static void interrupt(struct job *job, int signal)
+void job_interrupt(struct job *job, int signal)
 {
-    bool again = job->interrupted != 0;
-    if (!again) job->interrupted = signal;
-    if (again) job_end(job, SIGKILL, 0);
-    else job_end(job, signal, signal == SIGINT ? INTERRUPT_GRACE : TERMINATE_GRACE);
+    /* Ranks that wait for others to start have nothing to save, and neither has a program without a reader. */
+    bool patient = job->started == job->ranks && signal != SIGPIPE;
+    long grace = patient ? 1000L * job->options->stop_timeout : TERMINATE_GRACE;
+    if (job->interrupted) return;
+    job->interrupted = signal;
+    if (grace > STOP_REMARK) job->stop_remark_at = clock_now() + STOP_REMARK;
+    job_end(job, signal, grace);
+}
+
+/* Only kolorun's own signals are counted: after scancel the ranks may tell of theirs before kolorun has received its
+ * own, which then is not the second one. */
+static void take_stop(struct job *job, int signal)
+{
+    if (job->stops++) job_end(job, SIGKILL, 0);
+    else job_interrupt(job, signal);
+}
+
+void job_release(struct job *job)
+{
+    bool stay = job->interrupted || job->options->keep_going;
+    bool all = job->ended == job->started && (job->started == job->ranks || job->ending);
+    for (int i = 0; i < job->ranks && (all || !stay); i++) {
+        struct job_rank *rank = &job->rank[i];
+        if (!rank->wire || !rank->ended || rank->released) continue;
+        wire_send(rank->wire, FRAME_LEAVE, NULL, 0);
+        rank->released = true;
+    }
 }
 
 static void tell_ranks(struct job *job, int signal)
@@ -106,7 +142,7 @@ static void take_signals(struct job *job)
         int signal = (int)info.ssi_signo;
         if (signal == SIGUSR1 || signal == SIGUSR2) tell_ranks(job, signal);
         else if (signal == SIGTSTP) suspend(job);
-        else if (signal != SIGCHLD && signal != SIGCONT) interrupt(job, signal);
+        else if (signal != SIGCHLD && signal != SIGCONT) take_stop(job, signal);
     }
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
@@ -163,7 +199,7 @@ static int next_wait(const struct job *job)
     int wait = output_undrawn(&job->output) ? IDLE : 60000;
     if (job->ending) wait = clock_wait(job->term_mpirun_at, clock_wait(job->kill_all_at, wait));
     if (job->started < job->ranks && !job->ending) wait = clock_wait(job->start_by, wait);
-    return clock_wait(job->leftovers_at, clock_wait(job->remark_at, wait));
+    return clock_wait(job->leftovers_at, clock_wait(job->remark_at, clock_wait(job->stop_remark_at, wait)));
 }
 
 static void fill_poll(const struct job *job, struct pollfd *fd)
@@ -208,20 +244,33 @@ static void remark(struct job *job)
                    first, job->rank[first].host, job->rank[first].pid, job->ranks - job->ended, job->ranks);
 }
 
+static void remark_stop(struct job *job)
+{
+    job->stop_remark_at = CLOCK_NEVER;
+    if (job->ended < job->ranks)
+        output_say(&job->output,
+                   "%d of %d ranks have not ended after signal %d (%s): they are killed %d s after it "
+                   "(--stop-timeout), "
+                   "and a second signal kills them at once",
+                   job->ranks - job->ended, job->ranks, job->interrupted, strsignal(job->interrupted),
+                   job->options->stop_timeout);
+}
+
 static void keep_time(struct job *job)
 {
     if (!job->ending && job->started < job->ranks && clock_passed(job->start_by)) {
         job->start_timed_out = true;
         job_end(job, SIGTERM, TERMINATE_GRACE);
     }
-    if (job->output.queue.closed && !job->ending) interrupt(job, SIGPIPE); /* the output cannot be written */
+    if (job->output.queue.closed && !job->ending) job_interrupt(job, SIGPIPE); /* the output cannot be written */
     if (clock_passed(job->leftovers_at)) {
         job->leftovers_at = CLOCK_NEVER;
         if (job->links && !job->ending) job_end(job, SIGTERM, TERMINATE_GRACE);
     }
     if (clock_passed(job->remark_at)) remark(job);
+    if (clock_passed(job->stop_remark_at)) remark_stop(job);
     if (job->ending && clock_passed(job->term_mpirun_at) && !job->mpirun_ended) {
-        kill(job->mpirun, SIGTERM);
+        kill(job->mpirun, MPIRUN_END);
         job->mpirun_signalled = true;
         job->term_mpirun_at = clock_now() + 1000;
     }
@@ -254,6 +303,21 @@ static void loop(struct job *job)
         keep_time(job);
         free(fd);
     }
+}
+
+bool job_finish_output(struct job *job)
+{
+    struct queue *queue = &job->output.queue;
+    int before = job->interrupted;
+    for (int fd; (fd = queue_wants(queue)) >= 0;) {
+        struct pollfd ready[] = {{.fd = fd, .events = POLLOUT}, {.fd = job->signals, .events = POLLIN}};
+        int count = poll(ready, 2, job->interrupted ? LAST_OUTPUT : -1);
+        if (count == 0) return !before;
+        if (count < 0 && errno != EINTR) return false;
+        if (count > 0 && ready[1].revents) take_signals(job);
+        if (count > 0 && ready[0].revents) queue_write(queue);
+    }
+    return false;
 }
 
 bool job_run(struct job *job, char **mpirun)

@@ -20,12 +20,14 @@ enum frame_kind {
     FRAME_TAKEN = 't',   /* the program's stdin has taken the last FRAME_IN */
     FRAME_ASKED = 'a',   /* the program was asked to end */
     FRAME_NO_EXEC = 'n', /* "errno": the program could not be started */
+    FRAME_STOP = 'p', /* "signal": somebody else, such as SLURM, has sent this signal to the rank: the job must stop */
     FRAME_EXIT = 'x', /* "code signal asked date": its end (1: asked; clock_date()); the last frame */
     /* to a rank's watcher */
     FRAME_IN = 'i', /* bytes for the program's stdin; the next follows only after FRAME_TAKEN */
     FRAME_IN_END = 'z', /* no more stdin */
     FRAME_SIGNAL = 'k', /* "signal": send it to the program */
     FRAME_END = 'q', /* "signal milliseconds": send the signal to the program, and kill what is left after that time */
+    FRAME_LEAVE = 'l', /* the answer to FRAME_EXIT: the watcher may end, so that mpirun sees the end of the rank */
 };
 
 struct frame {

@@ -21,6 +21,25 @@ void words_add(struct words *words, const char *word)
     words->word[words->count] = NULL;
 }
 
+static bool ends_in_colon(const char *word)
+{
+    return !strcmp(word + strspn(word, "\\"), ":");
+}
+
+void words_add_shielded(struct words *words, const char *word)
+{
+    words_add(words, ends_in_colon(word) ? "\\" : "");
+    char **last = words->failed ? NULL : &words->word[words->count - 1];
+    char *whole = last ? realloc(*last, strlen(*last) + strlen(word) + 1) : NULL;
+    if (whole) *last = strcat(whole, word);
+    else words->failed = true;
+}
+
+char *words_unshielded(char *word)
+{
+    return *word == '\\' && ends_in_colon(word) ? word + 1 : word;
+}
+
 void words_add_all(struct words *words, ...)
 {
     va_list arguments;

@@ -15,6 +15,11 @@ struct words {
 
 /* Adds a copy of `word`. */
 void words_add(struct words *words, const char *word);
+/* Adds an argument of the program to mpirun's command line, where ":" alone would begin another program: a word of a
+ * ":" after any number of backslashes gets one backslash more. */
+void words_add_shielded(struct words *words, const char *word);
+/* The argument that words_add_shielded() was given. */
+char *words_unshielded(char *word);
 /* Adds the arguments, which end with NULL. */
 void words_add_all(struct words *words, ...) __attribute__((sentinel));
 /* Splits `text` like a shell (with quotes and variables, but without running commands) and adds the words. False if

@@ -118,8 +118,9 @@ static void launch(ranks *r, const names *words)
     text command = {0};
     char *number = format_text("%d", r->count), *copy = copy_of(r->s->executable),
          *program = format_text("%s/kolo-rank", dirname(copy));
-    const char *const first[] = {r->s->launcher, "-np", number};
-    for (size_t i = 0; i < 3; i++) text_add_bytes(&command, first[i], strlen(first[i]) + 1);
+    /* A rank of a notebook has nothing to save: its end must not outlast END_LIMIT of group.c. */
+    const char *const first[] = {r->s->launcher, "--stop-timeout", "1", "-np", number};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) text_add_bytes(&command, first[i], strlen(first[i]) + 1);
     for (size_t i = 0; i < words->count; i++) text_add_bytes(&command, words->items[i], strlen(words->items[i]) + 1);
     text_add_bytes(&command, program, strlen(program) + 1);
     machine_begin(&r->launcher, MESSAGE_SHELL, command.data, command.size, false);

@@ -1,114 +1,21 @@
 """kolorun driven as its users drive it: what comes out, how it ends, and that nothing is left behind.
 
-The binary is $KOLO_BUILD/bin/kolorun (default: build). Programs under programs/ are compiled here with mpicc.
+How it stops, goes on and begins anew has a file of its own, test_ends.py; wrong use of options is in
+test_options.py. See launched.py first.
 """
 import os
 import pty
 import re
-import select
 import signal
 import subprocess
 import sys
 import time
-import uuid
 from pathlib import Path
 
 import patience
 import pytest
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-KOLORUN = str((ROOT / os.environ.get("KOLO_BUILD", "build") / "bin" / "kolorun").resolve())
-TAGGED = re.compile(rb"^\[1,(\d+)\]<(stdout|stderr)>:(.*)$", re.S)
-
-
-@pytest.fixture(scope="session")
-def programs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("programs")
-    for source in (HERE / "programs").glob("*.c"):
-        subprocess.run(["mpicc", "-O1", "-o", folder / source.stem, source], check=True)
-    return folder
-
-
-def processes_with(mark):
-    """Living processes whose environment holds `mark`: {pid: command line}."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            state = (folder / "stat").read_text().rsplit(")", 1)[1].split()[0]
-            if state != "Z" and mark.encode() in (folder / "environ").read_bytes():
-                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except (OSError, IndexError):
-            pass
-    return found
-
-
-class Job:
-    """One kolorun, in a process group of its own as under a shell; `left()` finds every process it brought about."""
-
-    def __init__(self, *arguments, env=None, **options):
-        self.mark = "KOLO_TEST_MARK=" + uuid.uuid4().hex
-        name, value = self.mark.split("=")
-        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
-        self.process = subprocess.Popen([KOLORUN, *map(str, arguments)], env=dict(os.environ, **{name: value}, **(env or {})),
-                                        start_new_session=True, **options)
-
-    def left(self):
-        return processes_with(self.mark)
-
-    def wait_for(self, wanted, seconds=10):
-        """Waits until `wanted(self.left())` is true and returns that."""
-        value = patience.until(lambda: wanted(self.left()), seconds)
-        assert value, f"did not come about in {seconds} s; there are: {self.left()}"
-        return value
-
-    def gone_within(self, seconds):
-        start = patience.now()
-        self.wait_for(lambda left: not left, seconds)
-        return patience.now() - start
-
-    def finish(self, timeout=60, **options):
-        try:
-            self.out, self.err = patience.communicate(self.process, timeout, **options)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise
-        self.code = self.process.returncode
-        return self
-
-    def read_until(self, text, seconds=10):
-        """Reads stdout until `text` has come."""
-        seen, end = b"", patience.now() + seconds
-        while text not in seen:
-            assert patience.now() < end, f"{text} did not come; got {seen}"
-            if select.select([self.process.stdout], [], [], 0.1)[0]:
-                seen += os.read(self.process.stdout.fileno(), 65536)
-        return seen
-
-
-def run(*arguments, input=None, timeout=60, **options):
-    """Runs kolorun to its end, and checks what always holds: no process is left behind."""
-    if input is not None:
-        options["stdin"] = subprocess.PIPE
-    job = Job(*arguments, **options).finish(timeout=timeout, input=input)
-    assert not job.left()
-    return job
-
-
-def by_rank(output, stream="stdout"):
-    """{rank: [lines]} of tagged output; every line must be tagged."""
-    lines = {}
-    for line in output.split(b"\n")[:-1]:
-        match = TAGGED.match(line)
-        assert match, f"not a tagged line: {line!r}"
-        assert match[2].decode() == stream
-        lines.setdefault(int(match[1]), []).append(match[3])
-    return lines
-
-
-def sentences(err):
-    """kolorun's own lines on stderr."""
-    return [line[len("kolorun: "):] for line in err.decode().split("\n") if line.startswith("kolorun: ")]
+from ext.launch.launched import KOLORUN, Job, by_rank, fake_mpirun, ranks_of, run, sentences, started
 
 
 # --- it runs -------------------------------------------------------------------------------------------------------
@@ -226,92 +133,6 @@ def test_quick_ranks_stay_apart():
     """Many short jobs one after another: no race between a rank's end and its last output."""
     for _ in range(10):
         assert by_rank(run("-np", 4, "echo", "x").out) == {rank: [b"x"] for rank in range(4)}
-
-
-# --- wrong use -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("arguments, wanted", [
-    (["-np", "0", "true"], "'0'"),
-    (["-np", "x", "true"], "'x'"),
-    (["-np", "-1", "true"], "'-1'"),
-    (["-np", "2x", "true"], "'2x'"),
-    (["-np", "99999999999", "true"], "99999999999"),
-    (["-np"], "-np: wanted a value"),
-    (["true"], "wanted -np N"),
-    (["-np", "2"], "no command"),
-    ([], "no command"),
-    (["-np", "2", "no-such-program"], "no-such-program: command not found"),
-    (["-np", "2", "./no-such-program"], "./no-such-program: command not found"),
-    (["-np", "2", "/etc/passwd"], "not executable"),
-    (["-np", "2", "/"], "got a folder"),
-    (["-np", "2", "--no-such-option", "true"], "--no-such-option"),
-    (["-np", "8", "-H", "localhost:4", "true"], "wanted 8 ranks, hosts offer 4 slots"),
-    (["-np", "4", "-H", "a:2", "b:2", "true"], "a:2,b:2"),
-    (["-np", "2", "-H", "localhost:x", "true"], "localhost:x"),
-    (["-np", "2", "-H", "", "true"], "-H"),
-    (["-np", "2", "-H", "a:2,,b:2", "true"], "-H"),
-    (["-np", "2", "--hostfile", "/no/such/file", "true"], "No such file"),
-    (["-np", "2", "--hostfile", "/dev/null", "true"], "wanted a line a host"),
-    (["-np", "2", "-H", "a:2", "--hostfile", "/dev/null", "true"], "both"),
-    (["-np", "2", "--mpi-args", "a | b", "true"], "--mpi-args"),
-    (["-np", "2", "--output-filename", "/dev/null/x", "true"], "--output-filename /dev/null/x"),
-    (["-np", "2", "--output-filename", "", "true"], "--output-filename"),
-    (["-np", "2", "--start-timeout", "0", "true"], "--start-timeout"),
-])
-def test_wrong_use(arguments, wanted):
-    job = run(*arguments)
-    assert job.code == 2 and job.out == b""
-    assert job.err.count(b"\n") == 1 and job.err.startswith(b"kolorun: ") and wanted in job.err.decode()
-
-
-def test_program_in_this_folder_without_a_path(programs):
-    job = run("-np", 2, "speak", cwd=programs)
-    assert job.code == 2 and "did you mean ./speak?" in job.err.decode()
-
-
-def test_no_mpirun():
-    job = run("-np", 2, "/bin/true", env={"PATH": "/no/such/folder"})
-    assert job.code == 1 and "openmpi-bin" in job.err.decode() and job.err.count(b"\n") == 1
-
-
-def fake_mpirun(folder, script):
-    (folder / "mpirun").write_text("#!/bin/sh\n" + script)
-    (folder / "mpirun").chmod(0o755)
-    return {"PATH": f"{folder}:{os.environ['PATH']}"}
-
-
-def test_mpirun_that_cannot_start(tmp_path):
-    job = run("-np", 2, "true", env=fake_mpirun(tmp_path, "echo '-----'; echo 'no slots, no luck' >&2; exit 5"))
-    assert job.code == 1  # mpirun's own code is no rank's
-    assert sentences(job.err) == ["mpirun could not start the job (0 of 2 ranks started): no slots, no luck"]
-
-
-def test_host_that_is_not_there(tmp_path):
-    """ssh says why; what Open MPI guesses at length is left out, or its first line stands where nobody says why."""
-    job = run("-np", 2, "-H", "no-such-host.invalid:2", "true")
-    sentence = sentences(job.err)[0]
-    assert job.code == 1 and "0 of 2 ranks started" in sentence and "no-such-host: " in sentence, job.err
-    job = run("-np", 2, "-H", "no-such-host.invalid:1,nor-this.invalid:1", "true")
-    assert job.code == 1 and not [line for line in sentences(job.err) if "ORTE" in line or "daemon" in line]
-    guesses = "echo ---; echo 'ORTE was unable to reliably start one or more daemons.'; echo '* not finding'; echo ---; "
-    job = run("-np", 2, "true", env=fake_mpirun(tmp_path, guesses + "exit 5"))
-    (sentence,) = sentences(job.err)
-    assert job.code == 1 and sentence.endswith("ORTE was unable to reliably start one or more daemons.")
-    job = run("-np", 2, "true", env=fake_mpirun(tmp_path, guesses + "echo one; echo two; exit 5"))
-    assert sentences(job.err)[1:] == ["  one", "  two"]
-
-
-def test_help_has_no_lines_of_blanks():
-    job = run("--help")
-    assert job.code == 0 and not [line for line in job.out.split(b"\n") if line and not line.strip()]
-
-
-def test_start_timeout(tmp_path):
-    start = patience.now()
-    job = run("-np", 2, "--start-timeout", 1, "true", env=fake_mpirun(tmp_path, "sleep 600000"))
-    assert job.code == 1 and "2 of 2 ranks had not started after 1 s" in job.err.decode()
-    assert patience.now() - start < 5
 
 
 # --- what is shown -------------------------------------------------------------------------------------------------
@@ -531,19 +352,10 @@ def test_background_output_is_not_cut_off():
     assert by_rank(run("-np", 1, "sh", "-c", "(sleep 0.5; echo late) & echo early").out) == {0: [b"early", b"late"]}
 
 
-def ranks_of(left, program):
-    return [pid for pid, command in left.items() if program in command and "--as-rank" not in command and "mpirun" not in command
-            and "kolorun" not in command]
-
-
-def started(job, program, count):
-    return job.wait_for(lambda left: len(ranks_of(left, program)) == count and ranks_of(left, program))
-
-
-@pytest.mark.parametrize("signal_sent, code, seconds", [(signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 2), (signal.SIGHUP, 129, 2)])
+@pytest.mark.parametrize("signal_sent, code, seconds", [(signal.SIGINT, 130, 2), (signal.SIGTERM, 143, 2), (signal.SIGHUP, 129, 2)])
 @pytest.mark.parametrize("stubborn", [False, True])
 def test_signals_end_the_job(programs, signal_sent, code, seconds, stubborn):
-    job = Job("-np", 4, programs / "misbehave", "hang", env={"STUBBORN": "1"} if stubborn else {})
+    job = Job("-np", 4, "--stop-timeout", 1, programs / "misbehave", "hang", env={"STUBBORN": "1"} if stubborn else {})
     job.read_until(b"rank 0 is there")
     start = patience.now()
     os.killpg(job.process.pid, signal_sent)  # as a terminal or Jupyter sends it
