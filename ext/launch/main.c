@@ -42,8 +42,15 @@ static bool tell_where_output_goes(const struct output *output)
     return !setenv(KOLORUN_OUTPUT, names[output->place], 1) && !setenv(KOLORUN_COLUMNS, columns, 1);
 }
 
+/* A rank that fails under --keep-going ends alone: the library must not end the job. */
+static bool tell_to_go_on(const struct launch_options *options)
+{
+    return !options->keep_going || !setenv("KOLO_KEEP_GOING", "1", 1);
+}
+
 static int run(struct job *job, const struct words *command)
 {
+    if (!tell_to_go_on(job->options)) return launch_say(KOLORUN_FAILED, "out of memory");
     if (job->options->verbose) {
         char *line = words_line(command);
         if (line) launch_say(0, "%s", line);

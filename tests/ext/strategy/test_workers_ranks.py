@@ -15,11 +15,12 @@ AT_ONCE = ["easgd", "averaging", "local_sgd"]
 pytestmark = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not there: apt install openmpi-bin")
 
 
-def train(strategy, *options, ranks=1):
-    launcher = [BUILD / "bin/kolorun", "-np", str(ranks)] if ranks > 1 else []
+def train(strategy, *options, ranks=1, launch=(), fault=""):
+    launcher = [BUILD / "bin/kolorun", "-np", str(ranks), *launch] if ranks > 1 else []
     command = [*launcher, HIGGS, "--data", "synthetic", "--seed", "3", "--epochs", "2", "--steps-per-epoch", "23",
                "--strategy", strategy, *options]
-    return patience.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
+    return patience.run([str(word) for word in command], capture_output=True, text=True, timeout=120,
+                        env={**os.environ, "KOLO_FAULT": fault})
 
 
 def learnt(folder, strategy, *options, ranks=1):
@@ -68,3 +69,33 @@ def test_a_rank_may_have_several_workers(tmp_path):
 def test_wrong_options_end_all_ranks_with_a_sentence(options, sentence):
     done = train("downpour", *options, ranks=3)
     assert done.returncode != 0 and sentence in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("strategy, what, code", [("downpour", "kill", 137), ("async_easgd", "segv", 139), ("easgd", "kill", 137),
+                                                  ("parameter_server", "exit", 0)])
+def test_the_others_go_on_without_a_dead_worker(tmp_path, strategy, what, code):
+    history = tmp_path / "h.json"
+    done = train(strategy, "--history", history, ranks=3, launch=["--keep-going"], fault=f"rank=2,step=4,what={what}")
+    said = done.stdout + done.stderr
+    assert done.returncode == code and "worker 2 on rank 2 is gone: the other workers go on" in said, said
+    assert "F1 (weighted)" in done.stdout
+    epochs = json.loads(history.read_text())["epochs"]
+    assert epochs[1]["steps"] == 23 and epochs[1]["images"] == 23 * 64  # two workers share what three had
+
+
+def test_without_the_centre_all_end(tmp_path):
+    done = train("downpour", "--history", tmp_path / "h.json", ranks=3, launch=["--keep-going"], fault="rank=0,step=4,what=kill")
+    said = done.stdout + done.stderr
+    assert done.returncode == 137, said
+    for rank in 1, 2:
+        assert f"worker {rank} has lost the centre on rank 0: the process at the other end is gone" in said, said
+    assert not (tmp_path / "h.json").exists()
+
+
+def test_a_slow_rank_takes_fewer_batches(tmp_path):
+    order = tmp_path / "order.json"
+    done = train("downpour", "--window", "1", "--record", order, ranks=3, fault="rank=1,what=slow:20x")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for epoch in json.loads(order.read_text())["epochs"]:
+        batches = [sum(len(batches) for worker, batches in epoch if worker == which) for which in range(3)]
+        assert sum(batches) == 23 and batches[1] < batches[0] and batches[1] < batches[2], batches
