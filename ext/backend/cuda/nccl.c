@@ -273,13 +273,18 @@ kolo_status kolo_nccl_open(kolo_stream *stream, kolo_comm *members, kolo_comm **
     return KOLO_OK;
 }
 
-kolo_status kolo_nccl_check(kolo_nccl_group *group)
+/* Whether the watcher has aborted the communicator. */
+static bool is_lost(kolo_nccl_group *group)
 {
-    if (!group) return KOLO_OK;
     pthread_mutex_lock(&group->lock);
     bool lost = !group->comm;
     pthread_mutex_unlock(&group->lock);
-    return lost ? kolo_fail(KOLO_COMM, "%s", group->why) : KOLO_OK;
+    return lost;
+}
+
+kolo_status kolo_nccl_check(kolo_nccl_group *group)
+{
+    return group && is_lost(group) ? kolo_fail(KOLO_COMM, "%s", group->why) : KOLO_OK;
 }
 
 /* NCCL begins a sum on a thread of its own, within microseconds; the first of a group waits for all members there. It
@@ -350,7 +355,7 @@ static void close_group(kolo_comm *comm)
         free(group);
         return;
     }
-    if (kolo_cuda_enter(group->stream) == KOLO_OK && group->comm && group->watched)
+    if (kolo_cuda_enter(group->stream) == KOLO_OK && group->watched && !is_lost(group))
         cudaStreamSynchronize(group->stream->handle); /* if a member is missing, the watcher ends this wait */
     pthread_mutex_lock(&group->lock);
     group->closing = true;
