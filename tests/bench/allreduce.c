@@ -1,82 +1,150 @@
-/* How fast is an all-reduce: over the ranks that a launcher started, or else over threads of this process.
+/* How fast an all-reduce is: over the ranks that a launcher started, beside MPI_Allreduce in the same run, or over
+ * threads of this process. run.py builds it with mpicc and starts it:
  *
- *     gcc -O2 -Iext/include -Iext tests/bench/allreduce.c -o allreduce -pthread -Lbuild/lib -lkolo
- * -Wl,-rpath,$PWD/build/lib
- *     ./allreduce [threads]                      build/bin/kolorun -np 8 ./allreduce
+ *     build/bin/kolorun -np 8 build/bench/allreduce            build/bench/allreduce THREADS
  *
- * Prints milliseconds a call, and the bus bandwidth of nccl-tests, which is what a member must send (and receive) at
- * least, whatever the algorithm: bytes · 2 (N − 1) / N / seconds.
+ * Kolo's and MPI's calls take turns, so that a machine that drifts or is busy slows both. Prints one line of JSON with
+ * the median and the least seconds of a call, for each size.
  */
+#include <mpi.h>
+
 #include "runtime/runtime.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-enum { THREADS_MAX = 64, CALLS = 50, CALLS_BEFORE = 5 };
+#include "core/clock.h"
 
-static double seconds(void)
+enum { THREADS_MAX = 64, ROUNDS = 15, SIZES = 5 };
+static const int64_t sizes[SIZES] = {1 << 10, 1 << 16, 1 << 20, 1 << 24, 1 << 26}; /* bytes */
+
+typedef struct timing {
+    double median, least; /* seconds of a call */
+} timing;
+
+typedef struct member {
+    kolo_comm *comm;
+    timing kolo[SIZES], mpi[SIZES];
+} member;
+
+/* So many calls that a round takes some milliseconds. */
+static int calls_of(int64_t bytes)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return bytes <= 1 << 16 ? 200 : bytes <= 1 << 20 ? 20 : 2;
 }
 
-/* values are 1, so every call multiplies them by N; zeroed between, and looked at once. */
-static kolo_status measure(kolo_comm *comm, float *values, int64_t count)
+static kolo_status call_kolo(kolo_comm *comm, float *values, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++) values[i] = 1;
-    KOLO_TRY(comm->kind->allreduce(comm, values, count, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM));
-    for (int64_t i = 0; i < count; i++) {
-        if (values[i] != (float)comm->size) return kolo_fail(KOLO_INTERNAL, "the sum is wrong");
-        values[i] = 0;
-    }
-    double begin = 0;
-    for (int call = 0; call < CALLS_BEFORE + CALLS; call++) {
-        if (call == CALLS_BEFORE) {
-            KOLO_TRY(comm->kind->barrier(comm));
-            begin = seconds();
-        }
-        KOLO_TRY(comm->kind->allreduce(comm, values, count, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM));
-    }
-    double each = (seconds() - begin) / CALLS, bytes = (double)count * sizeof(float);
-    if (comm->rank == 0)
-        printf("%-6s %2d members %12.0f bytes %9.3f ms  bus %7.2f GB/s\n", comm->kind->name, comm->size, bytes,
-               each * 1e3, bytes * 2 * (comm->size - 1) / comm->size / each / 1e9);
+    return comm->kind->allreduce(comm, values, count, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM);
+}
+
+static kolo_status call_mpi(kolo_comm *comm, float *values, int64_t count)
+{
+    int result = MPI_Allreduce(MPI_IN_PLACE, values, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    return result == MPI_SUCCESS ? KOLO_OK : kolo_fail(KOLO_COMM, "MPI_Allreduce failed on rank %d", comm->rank);
+}
+
+typedef kolo_status allreduce_function(kolo_comm *comm, float *values, int64_t count);
+
+/* values are zeros, which remain zeros. */
+static kolo_status time_round(kolo_comm *comm, allreduce_function *call, float *values, int64_t bytes, double *seconds)
+{
+    int calls = calls_of(bytes);
+    KOLO_TRY(call(comm, values, bytes / (int64_t)sizeof *values)); /* they begin together, and are warm */
+    double begin = kolo_now();
+    for (int i = 0; i < calls; i++) KOLO_TRY(call(comm, values, bytes / (int64_t)sizeof *values));
+    *seconds = (kolo_now() - begin) / calls;
     return KOLO_OK;
 }
 
-static void *measure_all(void *member)
+static int compare(const void *one, const void *other)
 {
-    kolo_comm *comm = member;
-    const int64_t counts[] = {1, 1000, 30000, 300000, 1200000, 6000000};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        float *values = malloc((size_t)counts[i] * sizeof *values);
-        kolo_status status = values ? measure(comm, values, counts[i]) : KOLO_MEMORY;
-        free(values);
-        if (status != KOLO_OK) {
-            comm->kind->abort(comm);
-            return comm;
-        }
+    double difference = *(const double *)one - *(const double *)other;
+    return (difference > 0) - (difference < 0);
+}
+
+static timing summary_of(double *seconds)
+{
+    qsort(seconds, ROUNDS, sizeof *seconds, compare);
+    return (timing){.median = seconds[ROUNDS / 2], .least = seconds[0]};
+}
+
+static kolo_status check_sum(kolo_comm *comm, float *values)
+{
+    for (int i = 0; i < 256; i++) values[i] = 1;
+    KOLO_TRY(call_kolo(comm, values, 256));
+    for (int i = 0; i < 256; i++) {
+        if (values[i] != (float)comm->size) return kolo_fail(KOLO_INTERNAL, "the sum is wrong");
+        values[i] = 0;
     }
-    return NULL;
+    return KOLO_OK;
+}
+
+static kolo_status measure(member *me, float *values, bool beside_mpi)
+{
+    KOLO_TRY(check_sum(me->comm, values));
+    for (int s = 0; s < SIZES; s++) {
+        double kolo[ROUNDS], mpi[ROUNDS] = {0};
+        for (int round = 0; round < ROUNDS; round++) {
+            KOLO_TRY(time_round(me->comm, call_kolo, values, sizes[s], &kolo[round]));
+            if (beside_mpi) KOLO_TRY(time_round(me->comm, call_mpi, values, sizes[s], &mpi[round]));
+        }
+        me->kolo[s] = summary_of(kolo);
+        me->mpi[s] = summary_of(mpi);
+    }
+    return KOLO_OK;
+}
+
+static kolo_status measure_member(member *me, bool beside_mpi)
+{
+    float *values = calloc((size_t)sizes[SIZES - 1], 1);
+    kolo_status status = values ? measure(me, values, beside_mpi) : KOLO_MEMORY;
+    free(values);
+    if (status != KOLO_OK) me->comm->kind->abort(me->comm);
+    return status;
+}
+
+static void *measure_thread(void *argument)
+{
+    return measure_member(argument, false) == KOLO_OK ? NULL : argument;
+}
+
+static void print_seconds(const char *name, const timing *times)
+{
+    printf("\"%s\": {", name);
+    for (int s = 0; s < SIZES; s++)
+        printf("%s\"%lld\": [%.9f, %.9f]", s ? ", " : "", (long long)sizes[s], times[s].median, times[s].least);
+    printf("}");
+}
+
+static void print_result(const member *me, bool beside_mpi)
+{
+    printf("{\"members\": %d, ", me->comm->size);
+    print_seconds("kolo", me->kolo);
+    if (beside_mpi) printf(", ");
+    if (beside_mpi) print_seconds("mpi", me->mpi);
+    printf("}\n");
 }
 
 static int measure_threads(int size)
 {
     pthread_t threads[THREADS_MAX];
-    kolo_comm *members[THREADS_MAX];
+    kolo_comm *comms[THREADS_MAX];
+    static member members[THREADS_MAX];
     int failed = 0;
-    if (size < 1 || size > THREADS_MAX || kolo_comm_local_open(size, members) != KOLO_OK) return 2;
-    for (int i = 0; i < size; i++)
-        if (pthread_create(&threads[i], NULL, measure_all, members[i]) != 0) return 1;
+    if (size < 1 || size > THREADS_MAX || kolo_comm_local_open(size, comms) != KOLO_OK) return 2;
+    for (int i = 0; i < size; i++) {
+        members[i].comm = comms[i];
+        if (pthread_create(&threads[i], NULL, measure_thread, &members[i]) != 0) return 1;
+    }
     for (int i = 0; i < size; i++) {
         void *result;
         pthread_join(threads[i], &result);
         failed |= result != NULL;
-        members[i]->kind->close(members[i]);
     }
+    if (!failed) print_result(&members[0], false);
+    for (int i = 0; i < size; i++) comms[i]->kind->close(comms[i]);
     return failed;
 }
 
@@ -84,6 +152,8 @@ int main(int argc, char **argv)
 {
     if (kolo_init(&argc, &argv) != KOLO_OK) return 1;
     if (kolo_size() == 1) return measure_threads(argc > 1 ? (int)strtol(argv[1], NULL, 10) : 8);
-    bool failed = measure_all(kolo_world_comm()) != NULL;
+    member me = {.comm = kolo_world_comm()};
+    bool failed = measure_member(&me, true) != KOLO_OK;
+    if (kolo_rank() == 0 && !failed) print_result(&me, true);
     return kolo_finish() || failed;
 }

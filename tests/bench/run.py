@@ -43,7 +43,7 @@ PROFILE_STEPS = 3
 DATA = Path(os.environ.get("KOLO_DATA") or Path.home() / ".cache/kolo").resolve()
 MNIST = DATA / "mnist"
 RANKS, RANK_BATCH, RANK_STEPS = 8, 128, 5
-SMALLER_IS_BETTER = ("s", "ms", "KB", "times", "loss")
+SMALLER_IS_BETTER = ("s", "ms", "us", "KB", "times", "loss")
 
 # ---- What is measured against what ----
 
@@ -63,7 +63,7 @@ def install_peers():
         subprocess.run([home / "bin/pip", "install", "--quiet", "--requirement", pins], check=True)
 
 
-def build(name, *sources, libraries=()):
+def build(name, *sources, libraries=(), compiler="gcc"):
     """As any program of a reader's is built: with what kolo.pc says."""
     program = BUILD / "bench" / name
     program.parent.mkdir(exist_ok=True)
@@ -71,7 +71,7 @@ def build(name, *sources, libraries=()):
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "kolo"], env=environment, check=True, capture_output=True,
                            text=True).stdout.split()  # fmt: skip
     fresh = program.with_suffix(f".{os.getpid()}")  # another run may be using the old one
-    subprocess.run(["gcc", "-std=gnu17", "-O2", *[HERE / source for source in sources], "-o", fresh, *flags,
+    subprocess.run([compiler, "-std=gnu17", "-O2", *[HERE / source for source in sources], "-o", fresh, *flags,
                     *libraries, f"-Wl,-rpath,{BUILD}/lib"], check=True)  # fmt: skip
     return str(fresh.replace(program))
 
@@ -237,6 +237,18 @@ def bench_ranks(program, rounds):
     ]
 
 
+def bench_allreduce(members, ranks, rounds):
+    """Kolo's all-reduce beside MPI's in the same processes, or over threads, which MPI does not have."""
+    program = build("allreduce", "allreduce.c", libraries=[f"-I{ROOT}/ext", "-pthread"], compiler="mpicc")
+    command = [BUILD / "bin/kolorun", "-np", members, program] if ranks else [program, members]
+    found = [run(command) for _ in range(rounds)]
+    name = f"allreduce/{members}{'ranks' if ranks else 'threads'}"
+    for bytes, words in (1 << 10, "1KB"), (1 << 16, "64KB"), (1 << 20, "1MB"), (1 << 24, "16MB"), (1 << 26, "64MB"):
+        kolo, mpi = ([result.get(who, {}).get(str(bytes)) for result in found] for who in ("kolo", "mpi"))
+        peers = {"MPI_Allreduce": mpi} if ranks else {}
+        yield row(f"{name}/{words}", "us", lambda calls: [1e6 * median for median, _ in calls], kolo, peers)
+
+
 def bench_kernel(rounds):
     """Kolo's kernel for C beside IPython's."""
     kernels = "JUPYTER_PATH=" + str(BUILD / "share/jupyter")
@@ -278,6 +290,9 @@ def benches(program, limit, rounds):
                    lambda m=name, o=options, n=net, u=unit, b=batch, i=images: bench_mode(program, m, o, n, u, b, i, rounds))  # fmt: skip
     yield "mnist/98.5%", lambda: bench_accuracy(program, rounds)
     yield f"cnn/ranks{RANKS}", lambda: bench_ranks(program, rounds)
+    for members, ranks in (2, True), (4, True), (8, True), (8, False):
+        yield (f"allreduce/{members}{'ranks' if ranks else 'threads'}",
+               lambda m=members, r=ranks: bench_allreduce(m, r, rounds))  # fmt: skip
     if os.access(BUILD / "bin/kolo-kernel", os.X_OK):
         yield "kernel", lambda: bench_kernel(rounds)
         yield "session", bench_long_session
