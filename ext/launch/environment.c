@@ -115,6 +115,14 @@ char *environment_own_folder(void)
     return folder;
 }
 
+void environment_remove_folder(char *folder)
+{
+    if (!folder) return;
+    unsetenv(OWN_FOLDER);
+    segments_remove(folder);
+    free(folder);
+}
+
 /* Open MPI needs about 5 MB a rank in /dev/shm; Docker's default size is 64 MB. */
 static bool shared_memory_suffices(const char *folder, int ranks)
 {

@@ -19,8 +19,11 @@ bool environment_is_of_job(const char *name, bool in_job);
 bool environment_prepare(void);
 
 /* Called in kolorun before mpirun starts: makes a folder for mpirun's files, unless the user has set one. Returns the
- * folder, which the caller removes when mpirun has ended; NULL: none. */
+ * folder, for environment_remove_folder() when mpirun has ended; NULL: none. */
 char *environment_own_folder(void);
+
+/* Removes the folder that environment_own_folder() has made, which may be NULL, and forgets it. */
+void environment_remove_folder(char *folder);
 
 /* Called first in the rank: makes a folder for the shared memory of this rank's Open MPI, in /dev/shm if there is
  * enough room, else in /tmp, unless the user has set one. Returns the folder, which the caller removes when the rank

@@ -1,5 +1,6 @@
 /* Hosts and slots, from -H, a hostfile, or the SLURM allocation. Mistakes for which mpirun prints a page of text are
  * reported here in one sentence. */
+#define _DEFAULT_SOURCE 1 /* strsep */
 #include "launch/hosts.h"
 
 #include "launch/say.h"
@@ -111,6 +112,19 @@ int hosts_from_file(const char *path, struct launch_hosts *hosts)
     return code;
 }
 
+int hosts_from_text(char *text, const char *where, struct launch_hosts *hosts)
+{
+    char place[256];
+    int code = KOLORUN_GO_ON;
+    for (int number = 1; code == KOLORUN_GO_ON && text; number++) {
+        char *line = strsep(&text, "\n");
+        line[strcspn(line, "#")] = '\0';
+        snprintf(place, sizeof place, "%s line %d", where, number);
+        code = read_hostfile_line(line, place, hosts);
+    }
+    return code;
+}
+
 int hosts_slurm_tasks(const char *ntasks, const char *per_node)
 {
     int tasks = ntasks ? read_slots(ntasks, strlen(ntasks)) : 0;
@@ -168,7 +182,11 @@ int hosts_choose(const struct launch_options *options, struct launch_hosts *host
         return launch_say(KOLORUN_WRONG_USE, hosts->from_scheduler
                                                  ? "the SLURM allocation does not say how many tasks: wanted -np N"
                                                  : "how many ranks? wanted -np N, as in kolorun -np 8 ./program");
-    if (hosts->from_scheduler) return KOLORUN_GO_ON;
+    return hosts->from_scheduler ? KOLORUN_GO_ON : hosts_check(hosts);
+}
+
+int hosts_check(struct launch_hosts *hosts)
+{
     long slots = 0;
     hosts->all_local = true;
     for (size_t i = 0; i < hosts->count; i++) {

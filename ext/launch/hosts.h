@@ -29,6 +29,10 @@ int hosts_choose(const struct launch_options *options, struct launch_hosts *host
 int hosts_from_list(const char *list, struct launch_hosts *hosts);
 /* Parses a hostfile: "name", "name slots=4", "name:4", comments after '#'. Returns as hosts_choose(). */
 int hosts_from_file(const char *path, struct launch_hosts *hosts);
+/* Parses text like a hostfile's, and changes it; `where` names its source. Returns as hosts_choose(). */
+int hosts_from_text(char *text, const char *where, struct launch_hosts *hosts);
+/* Finds out whether all hosts are this one, and whether they have slots for all ranks. Returns as hosts_choose(). */
+int hosts_check(struct launch_hosts *hosts);
 /* The number of tasks of a SLURM allocation: `ntasks` (SLURM_NTASKS), or else the sum of `per_node`
  * (SLURM_TASKS_PER_NODE, "4(x2),3"); 0: unknown. Both may be NULL. */
 int hosts_slurm_tasks(const char *ntasks, const char *per_node);

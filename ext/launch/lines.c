@@ -1,6 +1,7 @@
 /* Cutting a rank's output into units (see output.h), and keeping the last lines of its stderr. */
 #include "launch/output.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -93,13 +94,26 @@ static void keep(struct output *output, int rank, enum output_stream stream, con
     source->length += length;
 }
 
-static void write_file(struct output_source *source, const char *bytes, size_t length)
+/* Notes that a file cannot be written any more. The output is still shown. */
+static void give_up_file(struct output *output, int rank, enum output_stream stream, int error)
 {
+    struct output_source *source = &output->rank[rank].source[stream];
+    close(source->file);
+    source->file = -2;
+    if (!output->incomplete)
+        output_say(output, "--output-filename %s: the %s of rank %d cannot be written: %s", output->folder,
+                   stream == OUTPUT_STDOUT ? "stdout" : "stderr", rank, strerror(error));
+    output->incomplete = true;
+}
+
+static void write_file(struct output *output, int rank, enum output_stream stream, const char *bytes, size_t length)
+{
+    const struct output_source *source = &output->rank[rank].source[stream];
     while (source->file >= 0 && length) {
         ssize_t written = write(source->file, bytes, length);
-        if (written <= 0) { /* a full disk: the output is still shown */
-            close(source->file);
-            source->file = -2;
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) {
+            give_up_file(output, rank, stream, written ? errno : ENOSPC);
             return;
         }
         bytes += written;
@@ -110,7 +124,7 @@ static void write_file(struct output_source *source, const char *bytes, size_t l
 void output_take(struct output *output, int rank, enum output_stream stream, const char *bytes, size_t length)
 {
     struct output_source *source = &output->rank[rank].source[stream];
-    write_file(source, bytes, length);
+    write_file(output, rank, stream, bytes, length);
     if (!source->length) { /* the usual case: complete lines, which are cut without copying */
         size_t start = cut(output, rank, stream, bytes, 0, length);
         keep(output, rank, stream, bytes + start, length - start);

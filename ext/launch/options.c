@@ -20,6 +20,11 @@ enum {
     KEY_INTERFACES,
     KEY_STOP_TIMEOUT,
     KEY_KEEP_GOING,
+    KEY_STALL_LIMIT,
+    KEY_FAULT,
+    KEY_RESTARTS,
+    KEY_LEAST,
+    KEY_DISCOVERY,
 };
 
 static const struct argp_option known_options[] = {
@@ -29,6 +34,10 @@ static const struct argp_option known_options[] = {
     {"hosts", 'H', "HOST:SLOTS,...", 0, "Hosts and how many ranks each may hold; default localhost, with room for all",
      1},
     {"hostfile", KEY_HOSTFILE, "FILE", 0, "The same from a file, a line a host: NAME slots=N", 1},
+    {"host-discovery-script", KEY_DISCOVERY, "FILE", 0,
+     "The same from a program that prints a line a host, NAME:SLOTS; it is run at each start, see --restarts", 1},
+    {"min-np", KEY_LEAST, "N", 0,
+     "With --host-discovery-script, start with N ranks or more where there are no slots for -np; default -np", 1},
     {"network-interfaces", KEY_INTERFACES, "NAME,...", 0,
      "Networks that join the hosts, as interfaces (eth0) or subnets (10.0.0.0/24); default: the one that they share",
      1},
@@ -42,6 +51,16 @@ static const struct argp_option known_options[] = {
      2},
     {"keep-going", KEY_KEEP_GOING, NULL, 0,
      "When a rank fails, report it and let the others go on; the exit code is that of the first that failed", 2},
+    {"restarts", KEY_RESTARTS, "N", 0,
+     "Start a job that has failed again, up to N times; programs go on from their last checkpoint "
+     "(kolo_backup_and_restore)",
+     2},
+    {"stall-limit", KEY_STALL_LIMIT, "SECONDS", 0,
+     "End the job when a rank does not come to a collective in which the others wait; default 60, 0 for never", 2},
+    {"fault", KEY_FAULT, "SPEC", 0,
+     "Let a fault happen in training: rank=3,step=10,what=kill (or segv, exit, hang, slow:5x, flip); several with ; "
+     "between them; not in restarts",
+     2},
     {"verbose", KEY_VERBOSE, NULL, 0, "Print the mpirun line, and what mpirun itself says", 3},
     {"check-build", KEY_CHECK, NULL, 0, "Say what this Kolo was built with and what is available here, and exit", 3},
     {"cb", KEY_CHECK, NULL, OPTION_ALIAS, NULL, 3},
@@ -55,18 +74,23 @@ struct reading {
     int code; /* KOLORUN_GO_ON until a sentence was printed */
 };
 
-static int read_number(struct reading *reading, const char *option, const char *text, int *number)
+static int read_number_from(int least, struct reading *reading, const char *option, const char *text, int *number)
 {
     char *end = NULL;
     errno = 0;
     long value = strtol(text, &end, 10);
-    if (errno || end == text || *end || value < 1 || value > INT_MAX) {
+    if (errno || end == text || *end || value < least || value > INT_MAX) {
         reading->code =
-            launch_say(KOLORUN_WRONG_USE, "%s: wanted a whole number of at least 1, got '%s'", option, text);
+            launch_say(KOLORUN_WRONG_USE, "%s: wanted a whole number of at least %d, got '%s'", option, least, text);
         return EINVAL;
     }
     *number = (int)value;
     return 0;
+}
+
+static int read_number(struct reading *reading, const char *option, const char *text, int *number)
+{
+    return read_number_from(1, reading, option, text, number);
 }
 
 static void refuse_option(struct reading *reading, const struct argp_state *state)
@@ -94,7 +118,12 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_OUTPUT: options->output_folder = text; break;
     case KEY_START_TIMEOUT: return read_number(reading, "--start-timeout", text, &options->start_timeout);
     case KEY_STOP_TIMEOUT: return read_number(reading, "--stop-timeout", text, &options->stop_timeout);
+    case KEY_RESTARTS: return read_number_from(0, reading, "--restarts", text, &options->restarts);
+    case KEY_LEAST: return read_number(reading, "--min-np", text, &options->least);
+    case KEY_DISCOVERY: options->discovery = text; break;
     case KEY_KEEP_GOING: options->keep_going = true; break;
+    case KEY_STALL_LIMIT: return read_number_from(0, reading, "--stall-limit", text, &options->stall_limit);
+    case KEY_FAULT: options->fault = text; break;
     case KEY_VERBOSE: options->verbose = true; break;
     case KEY_CHECK: options->check_build = true; break;
     case 'v': options->version = true; break;
@@ -114,6 +143,16 @@ static int check_options(const struct launch_options *options)
     if (options->check_build || options->version || options->help) return KOLORUN_GO_ON;
     if (options->hosts && options->hostfile)
         return launch_say(KOLORUN_WRONG_USE, "-H and --hostfile both name the hosts: wanted one of them, got both");
+    if (options->discovery && (options->hosts || options->hostfile))
+        return launch_say(KOLORUN_WRONG_USE,
+                          "%s and --host-discovery-script both name the hosts: wanted one of them, "
+                          "got both",
+                          options->hosts ? "-H" : "--hostfile");
+    if (options->least && !options->discovery)
+        return launch_say(KOLORUN_WRONG_USE, "--min-np: wanted --host-discovery-script, too, got none");
+    if (options->ranks && options->least > options->ranks)
+        return launch_say(KOLORUN_WRONG_USE, "--min-np: wanted at most the %d ranks of -np, got %d", options->ranks,
+                          options->least);
     if (!options->command)
         return launch_say(KOLORUN_WRONG_USE, "no command: wanted kolorun -np 8 ./program, got no program to start");
     return KOLORUN_GO_ON;
@@ -141,7 +180,7 @@ int options_help(void)
 
 int options_parse(int argc, char **argv, struct launch_options *options)
 {
-    *options = (struct launch_options){.start_timeout = 30, .stop_timeout = 30};
+    *options = (struct launch_options){.start_timeout = 30, .stop_timeout = 30, .stall_limit = -1};
     struct reading reading = {.options = options, .code = KOLORUN_GO_ON};
     const char *timeout = getenv("KOLO_START_TIMEOUT");
     if (timeout && read_number(&reading, "KOLO_START_TIMEOUT", timeout, &options->start_timeout)) return reading.code;

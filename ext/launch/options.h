@@ -13,7 +13,12 @@ struct launch_options {
     const char *output_folder; /* --output-filename, NULL when not given */
     int start_timeout;         /* seconds until all ranks must have started; default KOLO_START_TIMEOUT, else 30 */
     int stop_timeout;          /* seconds that the ranks have to end after a user's signal */
+    int restarts;              /* how often a job that has failed is started again */
+    int least;                 /* --min-np; 0 when not given */
+    const char *discovery;     /* --host-discovery-script, NULL when not given */
     bool keep_going;           /* the others go on when a rank fails */
+    int stall_limit;           /* seconds; -1 when not given */
+    const char *fault;         /* --fault, NULL when not given */
     bool verbose;
     bool check_build;
     bool version;

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,12 @@ enum output_place output_place_of(int fd)
     return display && *display && !(fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) ? OUTPUT_NOTEBOOK : OUTPUT_FILE;
 }
 
-static int open_file(const char *folder, int rank, int digits, const char *name)
+static const char *stream_name(int stream)
+{
+    return stream == OUTPUT_STDOUT ? "stdout" : "stderr";
+}
+
+static int open_file(const char *folder, int rank, int digits, const char *name, bool restart)
 {
     char path[4096];
     int length = snprintf(path, sizeof path, "%s/rank.%0*d", folder, digits, rank);
@@ -31,7 +37,7 @@ static int open_file(const char *folder, int rank, int digits, const char *name)
     }
     if (mkdir(path, 0777) && errno != EEXIST) return -1;
     snprintf(path + length, sizeof path - (size_t)length, "/%s", name);
-    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return open(path, O_WRONLY | O_CREAT | (restart ? O_APPEND : O_TRUNC) | O_CLOEXEC, 0666);
 }
 
 /* mkdir -p. Returns 0 or an errno. */
@@ -49,13 +55,36 @@ static int make_folders(const char *folder)
     return mkdir(path, 0777) && errno != EEXIST ? errno : 0;
 }
 
-static int open_files(struct output *output, const char *folder)
+/* Removes the files that an earlier job with more ranks has left. A folder that holds anything else is kept. */
+static void remove_others(const char *folder, int ranks, int digits)
+{
+    char pattern[4096];
+    glob_t found = {0};
+    if (snprintf(pattern, sizeof pattern, "%s/rank.[0-9]*", folder) >= (int)sizeof pattern) return;
+    if (glob(pattern, GLOB_ONLYDIR, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            const char *number = strrchr(found.gl_pathv[i], '.') + 1;
+            char *end = NULL, path[4096 + 16];
+            long rank = strtol(number, &end, 10);
+            if (*end || (rank < ranks && strlen(number) == (size_t)digits)) continue;
+            for (int stream = 0; stream < 2; stream++) {
+                snprintf(path, sizeof path, "%s/%s", found.gl_pathv[i], stream_name(stream));
+                unlink(path);
+            }
+            rmdir(found.gl_pathv[i]);
+        }
+    globfree(&found);
+}
+
+static int open_files(struct output *output, const char *folder, bool restart)
 {
     int digits = snprintf(NULL, 0, "%d", output->ranks - 1); /* leading zeros (rank.07), so that names sort */
     int error = make_folders(folder);
+    output->folder = folder;
+    if (!error && !restart) remove_others(folder, output->ranks, digits);
     for (int rank = 0; rank < output->ranks && !error; rank++)
         for (int stream = 0; stream < 2 && !error; stream++) {
-            int file = open_file(folder, rank, digits, stream == OUTPUT_STDOUT ? "stdout" : "stderr");
+            int file = open_file(folder, rank, digits, stream_name(stream), restart);
             output->rank[rank].source[stream].file = file;
             if (file < 0) error = errno;
         }
@@ -64,19 +93,14 @@ static int open_files(struct output *output, const char *folder)
     return KOLORUN_GO_ON;
 }
 
-int output_open(struct output *output, int ranks, const char *folder)
+int output_open(struct output *output, int ranks, const char *folder, bool restart)
 {
     *output = (struct output){.ranks = ranks, .fd = {STDOUT_FILENO, STDERR_FILENO}, .bar_rank = -1};
     output->place = output_place_of(STDOUT_FILENO);
     output->rank = calloc((size_t)ranks, sizeof *output->rank);
     if (!output->rank) return launch_say(KOLORUN_FAILED, "out of memory for %d ranks", ranks);
     for (int rank = 0; rank < ranks; rank++) output->rank[rank].source[0].file = output->rank[rank].source[1].file = -1;
-    return folder ? open_files(output, folder) : KOLORUN_GO_ON;
-}
-
-static const char *stream_name(enum output_stream stream)
-{
-    return stream == OUTPUT_STDOUT ? "stdout" : "stderr";
+    return folder ? open_files(output, folder, restart) : KOLORUN_GO_ON;
 }
 
 /* The columns of `text` on the screen: its characters, without colour sequences. */
@@ -159,8 +183,9 @@ void output_say(struct output *output, const char *format, ...)
     free(text);
 }
 
-void output_close(struct output *output)
+bool output_close(struct output *output)
 {
+    bool complete = !output->incomplete;
     for (int rank = 0; output->rank && rank < output->ranks; rank++)
         for (int stream = 0; stream < 2; stream++) {
             struct output_source *source = &output->rank[rank].source[stream];
@@ -171,4 +196,5 @@ void output_close(struct output *output)
     free(output->bar);
     queue_free(&output->queue);
     *output = (struct output){.bar_rank = -1};
+    return complete;
 }

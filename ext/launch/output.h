@@ -46,13 +46,15 @@ struct output {
     int bar_rank; /* the rank whose bar is in the bottom line, or -1 */
     enum output_stream bar_stream;
     char *bar; /* the bar's text with its tag */
+    const char *folder; /* of the files */
+    bool incomplete; /* a file could not be written */
 };
 
 /* OUTPUT_TERMINAL, OUTPUT_NOTEBOOK (KOLO_DISPLAY is set and `fd` is not a file), or OUTPUT_FILE, also for a pipe. */
 enum output_place output_place_of(int fd);
-/* Opens `folder`/rank.N/stdout and stderr unless folder is NULL. Returns KOLORUN_GO_ON, or an exit code after a
- * sentence. */
-int output_open(struct output *output, int ranks, const char *folder);
+/* Opens `folder`/rank.N/stdout and stderr unless folder is NULL. A first start empties them and removes those of ranks
+ * that this job has not; a `restart` adds to them. Returns KOLORUN_GO_ON, or an exit code after a sentence. */
+int output_open(struct output *output, int ranks, const char *folder, bool restart);
 /* Adds bytes that a rank printed; complete units are queued. */
 void output_take(struct output *output, int rank, enum output_stream stream, const char *bytes, size_t length);
 /* Called when a rank is being ended: from now on Open MPI's own messages ("[host:pid] PMIX ERROR ...", because its
@@ -71,7 +73,8 @@ void output_say(struct output *output, const char *format, ...) __attribute__((f
 const char *output_last_words(const struct output *output, int rank, unsigned i);
 /* Ends the bar in the bottom line with a newline. */
 void output_finish_bar(struct output *output);
-void output_close(struct output *output);
+/* False if a file could not be written completely, which output_take() has said. */
+bool output_close(struct output *output);
 
 /* For lines.c: show a complete line, and a redraw. */
 void output_show_line(struct output *output, int rank, enum output_stream stream, const char *text, size_t length);

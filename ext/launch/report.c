@@ -4,6 +4,7 @@
 #include "launch/say.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,22 @@ static int code_of(const struct job_rank *rank)
     return rank->signal ? 128 + rank->signal : rank->code;
 }
 
+/* Notes what another start of the job would come after. */
+__attribute__((format(printf, 2, 3))) static void may_restart(struct job *job, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(job->why, sizeof job->why, format, arguments);
+    va_end(arguments);
+}
+
+/* Whether another start would fail in the same way: code 2 is wrong use, and a shell's 126 and 127 are a program that
+ * cannot be started. */
+static bool is_used_wrongly(const struct job_rank *rank)
+{
+    return rank->exec_error || rank->code == KOLORUN_WRONG_USE || rank->code == 126 || rank->code == 127;
+}
+
 static int report_rank(struct job *job, int number)
 {
     const struct job_rank *rank = &job->rank[number];
@@ -70,6 +87,10 @@ static int report_rank(struct job *job, int number)
     if (rank->pid) snprintf(sentence, sizeof sentence, "rank %d (%s, pid %ld): %s", number, rank->host, rank->pid, how);
     else snprintf(sentence, sizeof sentence, "rank %d (%s): %s", number, rank->host, how);
     say_last_words(job, number, sentence);
+    if (is_used_wrongly(rank)) job->why[0] = '\0';
+    else if (rank->lost) may_restart(job, "rank %d was lost", number);
+    else if (rank->signal) may_restart(job, "rank %d was killed by signal %d", number, rank->signal);
+    else may_restart(job, "rank %d exited with code %d", number, rank->code);
     return code_of(rank);
 }
 
@@ -131,6 +152,7 @@ static int report_mpirun_killed(struct job *job)
 {
     int signal = WTERMSIG(job->mpirun_status);
     output_say(&job->output, "mpirun was killed by signal %d (%s)", signal, strsignal(signal));
+    may_restart(job, "mpirun was killed by signal %d", signal);
     return 128 + signal;
 }
 
@@ -155,6 +177,7 @@ static int report_mpirun(struct job *job)
         snprintf(sentence, sizeof sentence, "mpirun could not start the job (%d of %d ranks started)", job->started,
                  job->ranks);
         quote_mpirun(job, sentence);
+        may_restart(job, "mpirun could not start the job");
         return KOLORUN_FAILED; /* mpirun's exit code is not a rank's */
     }
     if (early >= 0) {
@@ -162,11 +185,13 @@ static int report_mpirun(struct job *job)
         output_say(&job->output,
                    "rank %d (%s, pid %ld): exited with code 0 before MPI_Finalize, while other ranks needed it", early,
                    rank->host, rank->pid);
+        may_restart(job, "rank %d exited before MPI_Finalize", early);
     } else if (abort >= 0) {
         return report_rank(job, abort);
     } else {
         snprintf(sentence, sizeof sentence, "mpirun ended with code %d", code);
         quote_mpirun(job, sentence);
+        may_restart(job, "%s", sentence);
     }
     return code ? code : KOLORUN_FAILED;
 }
@@ -180,6 +205,7 @@ int job_report(struct job *job)
         snprintf(sentence, sizeof sentence, "%d of %d ranks had not started after %d s; --start-timeout allows more",
                  job->ranks - job->started, job->ranks, job->options->start_timeout);
         quote_mpirun(job, sentence);
+        may_restart(job, "%d of %d ranks had not started", job->ranks - job->started, job->ranks);
         return KOLORUN_FAILED;
     }
     if (mpirun_was_killed(job)) return report_mpirun_killed(job);

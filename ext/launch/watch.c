@@ -322,7 +322,7 @@ bool job_finish_output(struct job *job)
 
 bool job_run(struct job *job, char **mpirun)
 {
-    block_signals(job);
+    if (!job->signals) block_signals(job); /* they stay blocked from the first start on */
     tree_adopt_orphans();
     job->stdin_open = true;
     job->start_by = clock_now() + 1000L * job->options->start_timeout;

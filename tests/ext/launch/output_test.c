@@ -16,7 +16,7 @@ static struct output open_output(enum output_place place, int *file)
     *file = mkstemp(path);
     assert_true(*file >= 0);
     unlink(path);
-    assert_int_equal(output_open(&output, 3, NULL), KOLORUN_GO_ON);
+    assert_int_equal(output_open(&output, 3, NULL, false), KOLORUN_GO_ON);
     output.place = place;
     output.fd[0] = output.fd[1] = *file;
     return output;

@@ -1,5 +1,6 @@
 /* An MPI program that goes wrong in one rank, in the way that its first argument names, while the others wait for it in
- * a barrier. Arguments: HOW [RANK, default 1]. */
+ * a barrier. Arguments: HOW [RANK, default 1 [alone]]. With "alone" the others go on without that rank: they wait until
+ * rank 0 has read a line. */
 #include <errno.h>
 #include <mpi.h>
 #include <signal.h>
@@ -44,6 +45,20 @@ static void be_stubborn(void)
     }
 }
 
+/* No call here needs the rank that went wrong; MPI_Finalize would. */
+static void go_on_without(int wrong, int rank)
+{
+    char line[100];
+    int ranks, word = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (rank == 0 && !fgets(line, sizeof line, stdin)) exit(1);
+    for (int other = 1; other < ranks; other++)
+        if (other != wrong && rank == 0) MPI_Send(&word, 1, MPI_INT, other, 0, MPI_COMM_WORLD);
+    if (rank != 0) MPI_Recv(&word, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    printf("rank %d is through\n", rank);
+    exit(0);
+}
+
 int main(int argc, char **argv)
 {
     int rank, wrong = argc > 2 ? atoi(argv[2]) : 1;
@@ -54,6 +69,7 @@ int main(int argc, char **argv)
     printf("rank %d is there\n", rank);
     usleep(100000);
     if (rank == wrong) go_wrong(argv[1], rank);
+    if (argc > 3) go_on_without(wrong, rank);
     MPI_Barrier(MPI_COMM_WORLD);
     printf("rank %d is through\n", rank);
     return MPI_Finalize();
