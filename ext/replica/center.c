@@ -1,12 +1,15 @@
 /* See center.h. All functions whose names do not begin with kolo_ are called with the lock held. */
 #include "replica/center.h"
 
+#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "comm/comm.h"
+#include "comm/call.h"
+#include "core/clock.h"
 
 typedef enum ending { GOES_ON, STOPPED, FAILED } ending;
 
@@ -18,6 +21,7 @@ typedef struct worker {
     int room;
     int turn, position; /* with an order: where it looks for its next turn; batches of that turn that it was given */
     bool trains;        /* it was given a batch and has not reported it */
+    double given_at;    /* when it was given its last batch */
     bool arrived;       /* it waits in an exchange of all */
     bool gone;
 } worker;
@@ -32,6 +36,8 @@ struct kolo_center {
     double learning_rate;
     kolo_center_epoch epoch;
     int64_t number; /* of the epoch */
+    double stall_limit, longest; /* seconds: kolo_stall_limit(); the longest that a batch has taken */
+    int stalled;                 /* the worker that has failed the epoch, since it does not come; -1: none */
     ending ended;
     bool over; /* the epoch is finished, and the next one has not begun */
     bool last_round; /* exchanges of all: the epoch was stopped, and all workers learn it after the same exchange */
@@ -62,9 +68,15 @@ kolo_status kolo_center_open(const kolo_center_args *args, kolo_center **center)
     kolo_center *made = *center = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "the centre of the workers");
     pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->changed, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&made->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     made->args = *args;
     made->over = true;
+    made->stall_limit = kolo_stall_limit();
+    made->stalled = -1;
     made->weights = malloc(bytes + 1);
     made->workers = calloc((size_t)args->workers, sizeof *made->workers);
     kolo_status status =
@@ -89,6 +101,41 @@ void kolo_center_close(kolo_center **center)
     pthread_cond_destroy(&closed->changed);
     pthread_mutex_destroy(&closed->lock);
     free(closed);
+}
+
+/* ---------------------------------------------------------------- waiting */
+
+static kolo_status called_off(const kolo_center *center)
+{
+    if (center->stalled < 0) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
+    const worker *w = &center->workers[center->stalled];
+    return kolo_fail(KOLO_COMM, "worker %d has not come for %g s (KOLO_STALL_LIMIT): the others wait for its batch %d",
+                     center->stalled, center->stall_limit, w->batches[w->exchange.batches - 1]);
+}
+
+/* Fails the epoch if a worker trains on one batch for longer than the limit, and ten times as long as on any before. */
+static void look_for_stalled(kolo_center *center)
+{
+    double limit = center->stall_limit > 10 * center->longest ? center->stall_limit : 10 * center->longest;
+    for (int i = 0; i < center->args.workers && !center->ended; i++) {
+        const worker *w = &center->workers[i];
+        if (w->gone || !w->trains || kolo_now() - w->given_at < limit) continue;
+        center->stalled = i;
+        center->ended = FAILED;
+        pthread_cond_broadcast(&center->changed);
+    }
+}
+
+static void wait_for_change(kolo_center *center)
+{
+    if (center->stall_limit <= 0) {
+        pthread_cond_wait(&center->changed, &center->lock);
+        return;
+    }
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec++;
+    if (pthread_cond_timedwait(&center->changed, &center->lock, &until) == ETIMEDOUT) look_for_stalled(center);
 }
 
 /* ---------------------------------------------------------------- weights */
@@ -126,6 +173,7 @@ void kolo_center_begin(kolo_center *center, const kolo_center_epoch *epoch)
     center->epoch = *epoch;
     center->number++;
     center->ended = GOES_ON;
+    center->stalled = -1;
     center->over = center->last_round = false;
     center->turn = center->round = center->taken = center->trained = center->returned_count = 0;
     center->totals = (kolo_totals){0};
@@ -182,14 +230,14 @@ kolo_status kolo_center_finish(kolo_center *center)
     pthread_mutex_lock(&center->lock);
     while (center->ended != FAILED && any_left(center) &&
            (any_pending(center) || (!center->ended && batches_are_left(center))))
-        pthread_cond_wait(&center->changed, &center->lock);
+        wait_for_change(center);
     bool failed = center->ended == FAILED;
     center->over = true;
     center->epoch.turns = NULL;
     center->epoch.record = NULL;
     pthread_cond_broadcast(&center->changed);
     pthread_mutex_unlock(&center->lock);
-    return failed ? kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF) : KOLO_OK;
+    return failed ? called_off(center) : KOLO_OK;
 }
 
 int kolo_center_trained(kolo_center *center, kolo_totals *totals)
@@ -237,6 +285,7 @@ static kolo_status give(kolo_center *center, worker *w, int batch, kolo_task *ta
     }
     w->batches[w->exchange.batches++] = batch;
     w->trains = true;
+    w->given_at = kolo_now();
     *task = (kolo_task){KOLO_TASK_TRAIN, batch, center->learning_rate};
     return KOLO_OK;
 }
@@ -274,14 +323,14 @@ static kolo_status next_freely(kolo_center *center, worker *w, kolo_task *task)
     if (w->exchange.batches == center->epoch.window) return KOLO_OK;
     int64_t number = center->number;
     for (;;) {
-        if (center->ended == FAILED) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
+        if (center->ended == FAILED) return called_off(center);
         if (center->number != number || center->over) break;
         if (!center->ended && center->returned_count > 0)
             return give(center, w, center->returned[--center->returned_count], task);
         if (!center->ended && center->taken < center->epoch.steps) return give(center, w, center->taken++, task);
         if (w->exchange.batches > 0) return KOLO_OK;
         if (!any_pending(center)) break;
-        pthread_cond_wait(&center->changed, &center->lock);
+        wait_for_change(center);
     }
     task->kind = KOLO_TASK_END;
     return KOLO_OK;
@@ -289,8 +338,8 @@ static kolo_status next_freely(kolo_center *center, worker *w, kolo_task *task)
 
 static kolo_status next(kolo_center *center, worker *w, int64_t epoch, kolo_task *task)
 {
-    while (center->number < epoch && center->ended != FAILED) pthread_cond_wait(&center->changed, &center->lock);
-    if (center->ended == FAILED) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
+    while (center->number < epoch && center->ended != FAILED) wait_for_change(center);
+    if (center->ended == FAILED) return called_off(center);
     *task = (kolo_task){.kind = KOLO_TASK_END};
     if (center->number > epoch || center->over) return KOLO_OK;
     return center->epoch.turns ? next_by_order(center, w, task) : next_freely(center, w, task);
@@ -308,6 +357,8 @@ void kolo_center_report(kolo_center *center, int worker_number, int64_t epoch, c
 {
     worker *w = &center->workers[worker_number];
     pthread_mutex_lock(&center->lock);
+    double took = kolo_now() - w->given_at;
+    if (w->trains && took > center->longest) center->longest = took;
     if (w->trains && center->number == epoch) {
         kolo_totals_add(&center->totals, totals);
         center->trained++;
@@ -361,11 +412,11 @@ static void skip_lost_turns(kolo_center *center)
 static kolo_status wait_for_turn(kolo_center *center, const worker *w, bool *comes)
 {
     *comes = true;
-    if (!center->epoch.turns) return center->ended == FAILED ? kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF) : KOLO_OK;
+    if (!center->epoch.turns) return center->ended == FAILED ? called_off(center) : KOLO_OK;
     for (skip_lost_turns(center); center->turn != w->turn && !center->ended; skip_lost_turns(center))
-        pthread_cond_wait(&center->changed, &center->lock);
+        wait_for_change(center);
     *comes = center->turn == w->turn;
-    return center->ended == FAILED ? kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF) : KOLO_OK;
+    return center->ended == FAILED ? called_off(center) : KOLO_OK;
 }
 
 static kolo_status exchange_in_turn(kolo_center *center, worker *w, const kolo_offer *offer)
@@ -406,8 +457,8 @@ static kolo_status exchange_at_once(kolo_center *center, worker *w)
     w->arrived = true;
     exchange_if_all_came(center);
     pthread_cond_broadcast(&center->changed);
-    while (center->round == round && center->ended != FAILED) pthread_cond_wait(&center->changed, &center->lock);
-    return center->ended == FAILED ? kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF) : KOLO_OK;
+    while (center->round == round && center->ended != FAILED) wait_for_change(center);
+    return center->ended == FAILED ? called_off(center) : KOLO_OK;
 }
 
 kolo_status kolo_center_exchange(kolo_center *center, int worker_number, const kolo_offer *offer)

@@ -2,6 +2,7 @@
 #include "replica/center_link.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ typedef struct request {
 
 typedef struct reply {
     kolo_status status;
+    char why[200]; /* the sentence of a failure */
     kolo_task task; /* NEXT */
 } reply;
 
@@ -160,12 +162,20 @@ static kolo_status send_reply(client *c, const reply *answer, const void *data, 
     return c->server->channels->send(c->channel, parts, 2);
 }
 
+/* Moves a failure of the centre to the reply, for the worker's own rank to report. */
+static void tell_why(reply *answer)
+{
+    if (answer->status == KOLO_OK) return;
+    kolo_failure failure = kolo_failure_take();
+    snprintf(answer->why, sizeof answer->why, "%.190s", failure.text);
+}
+
 static kolo_status answer_next(client *c, const request *r)
 {
     reply answer = {0};
     c->epoch = r->number;
     answer.status = kolo_center_next(c->server->args.center, c->worker, r->number, &answer.task);
-    if (answer.status != KOLO_OK) kolo_failure_take(); /* the other rank has the sentence */
+    tell_why(&answer);
     return send_reply(c, &answer, NULL, 0);
 }
 
@@ -190,7 +200,7 @@ static kolo_status answer_exchange(client *c, const request *r, const char *data
                               .gradient = c->gradient,
                               .samples = r->samples};
     reply answer = {.status = kolo_center_exchange(args->center, c->worker, &offer)};
-    if (answer.status != KOLO_OK) kolo_failure_take();
+    tell_why(&answer);
     return send_reply(c, &answer, c->weights, (size_t)args->count * sizeof(float));
 }
 
@@ -309,7 +319,8 @@ static kolo_status ask(kolo_center_link *link, const request *header, const kolo
     memcpy(answer, received, sizeof *answer);
     *data = (const char *)received + sizeof *answer;
     *bytes -= sizeof *answer;
-    return answer->status == KOLO_OK ? KOLO_OK : kolo_fail(answer->status, KOLO_COMM_CALLED_OFF);
+    if (answer->status == KOLO_OK) return KOLO_OK;
+    return kolo_fail(answer->status, "%s", answer->why[0] ? answer->why : KOLO_COMM_CALLED_OFF);
 }
 
 static kolo_status open_link(const kolo_link_args *args, int number, const char *address, kolo_center_link **link)

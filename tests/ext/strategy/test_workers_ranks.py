@@ -20,7 +20,7 @@ def train(strategy, *options, ranks=1, launch=(), fault=""):
     command = [*launcher, HIGGS, "--data", "synthetic", "--seed", "3", "--epochs", "2", "--steps-per-epoch", "23",
                "--strategy", strategy, *options]
     return patience.run([str(word) for word in command], capture_output=True, text=True, timeout=120,
-                        env={**os.environ, "KOLO_FAULT": fault})
+                        env={**os.environ, **({"KOLO_FAULT": fault} if fault else {})})
 
 
 def learnt(folder, strategy, *options, ranks=1):
@@ -99,3 +99,10 @@ def test_a_slow_rank_takes_fewer_batches(tmp_path):
     for epoch in json.loads(order.read_text())["epochs"]:
         batches = [sum(len(batches) for worker, batches in epoch if worker == which) for which in range(3)]
         assert sum(batches) == 23 and batches[1] < batches[0] and batches[1] < batches[2], batches
+
+
+@pytest.mark.parametrize("strategy", ["downpour", "easgd"])
+def test_a_worker_that_hangs_ends_all_after_the_limit(strategy):
+    done = train(strategy, ranks=3, launch=["--stall-limit", "2", "--fault", "rank=2,step=4,what=hang"])
+    said = done.stdout + done.stderr
+    assert done.returncode == 1 and "worker 2 has not come for 2 s (KOLO_STALL_LIMIT): the others wait for its batch" in said, said
