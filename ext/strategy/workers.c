@@ -50,17 +50,17 @@ static kolo_status check_synchronous(const kolo_strategy *strategy)
 
 kolo_status kolo_strategy_workers(const kolo_strategy *strategy, int *count)
 {
-    int wanted_workers = strategy->workers, devices = strategy->devices;
-    if (wanted_workers < 0 || wanted_workers > KOLO_DEVICES_MAX)
-        return kolo_fail(KOLO_INVALID, "strategy %s: .workers: wanted 1 to %d, got %d", strategy->kind->name,
-                         KOLO_DEVICES_MAX, wanted_workers);
-    if (wanted_workers && devices)
-        return kolo_fail(KOLO_INVALID, "strategy %s: wanted .workers or .devices, got %d and %d", strategy->kind->name,
-                         wanted_workers, devices);
+    const char *name = strategy->kind->name;
+    if (strategy->workers < 0 || strategy->workers > KOLO_DEVICES_MAX)
+        return kolo_fail(KOLO_INVALID, "strategy %s: .workers: wanted 1 to %d, got %d", name, KOLO_DEVICES_MAX,
+                         strategy->workers);
+    if (strategy->workers && strategy->devices)
+        return kolo_fail(KOLO_INVALID, "strategy %s: wanted .workers or .devices, got %d and %d", name,
+                         strategy->workers, strategy->devices);
     KOLO_TRY(check_numbers(strategy));
     KOLO_TRY(check_order(strategy));
     KOLO_TRY(check_synchronous(strategy));
-    if (wanted_workers == 0) return kolo_strategy_devices(strategy, count);
-    *count = wanted_workers;
+    if (strategy->workers == 0) return kolo_strategy_devices(strategy, count);
+    *count = strategy->workers;
     return KOLO_OK;
 }
