@@ -140,11 +140,12 @@ static void wait_for_change(kolo_center *center)
 
 /* ---------------------------------------------------------------- weights */
 
-void kolo_center_set(kolo_center *center, const float *weights)
+void kolo_center_set(kolo_center *center, const float *weights, int64_t updates)
 {
     size_t bytes = (size_t)center->args.count * sizeof *weights;
     pthread_mutex_lock(&center->lock);
     memcpy(center->weights, weights, bytes);
+    center->updates = updates;
     for (int i = 0; i < center->args.workers; i++) memcpy(center->workers[i].start, weights, bytes);
     pthread_mutex_unlock(&center->lock);
 }

@@ -31,8 +31,9 @@ typedef struct kolo_center_args {
 kolo_status kolo_center_open(const kolo_center_args *args, kolo_center **center);
 void kolo_center_close(kolo_center **center); /* takes NULL */
 
-/* The centre and all workers begin with these weights; copies the centre's weights. Any thread, at any time. */
-void kolo_center_set(kolo_center *center, const float *weights);
+/* The centre and all workers begin with these weights, after so many updates by the optimizer; copies the centre's
+ * weights. Any thread, at any time. */
+void kolo_center_set(kolo_center *center, const float *weights, int64_t updates);
 void kolo_center_get(kolo_center *center, float *weights);
 bool kolo_center_is_finite(kolo_center *center);
 

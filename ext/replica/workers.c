@@ -118,7 +118,8 @@ void kolo_workers_close(kolo_trainer *trainer)
 void kolo_workers_store(kolo_trainer *trainer)
 {
     kolo_workers *workers = trainer->workers;
-    if (workers->center) kolo_center_set(workers->center, trainer->model->weights);
+    if (workers->center)
+        kolo_center_set(workers->center, trainer->model->weights, trainer->replicas[0].counters.updates);
     for (int i = 0; i < trainer->count; i++)
         memcpy(workers->arrays[i].start, trainer->model->weights, weight_bytes(trainer));
 }

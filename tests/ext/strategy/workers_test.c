@@ -366,6 +366,29 @@ static void a_record_is_replayed_to_the_bit(void **state)
     remove(file);
 }
 
+/* The parameter server has all its state at the centre, which a checkpoint holds. */
+static void a_parameter_server_goes_on_from_a_checkpoint(void **state)
+{
+    (void)state;
+    char file[] = "/tmp/kolo_workers_XXXXXX";
+    int made = mkstemp(file);
+    assert_true(made >= 0);
+    close(made);
+    kolo_data *data = small_data(SAMPLES);
+    kolo_model *whole = plain_model(kolo_adam(), kolo_parameter_server(.workers = WORKERS));
+    kolo_model *resumed = plain_model(kolo_adam(), kolo_parameter_server(.workers = WORKERS));
+    assert_non_null(kolo_fit(whole, data, .batch_size = BATCH, .verbose = KOLO_NONE));
+    assert_int_equal(kolo_checkpoint_save(whole, file), KOLO_OK);
+    assert_non_null(kolo_fit(whole, data, .epochs = 2, .resume = true, .batch_size = BATCH, .verbose = KOLO_NONE));
+    assert_int_equal(kolo_checkpoint_load(resumed, file), KOLO_OK);
+    assert_non_null(kolo_fit(resumed, data, .epochs = 2, .resume = true, .batch_size = BATCH, .verbose = KOLO_NONE));
+    assert_memory_equal(weights_of(whole), weights_of(resumed), bytes_of(whole));
+    kolo_model_free(&whole);
+    kolo_model_free(&resumed);
+    kolo_data_free(&data);
+    remove(file);
+}
+
 /* The enqueued backend defers its work, and has a memory of its own, as a GPU has. */
 static void a_deferred_stream_has_the_same_bits(void **state)
 {
@@ -568,6 +591,7 @@ int main(void)
         cmocka_unit_test(exchanges_of_all_have_the_bits_of_their_simulation),
         cmocka_unit_test(one_worker_is_plain_training),
         cmocka_unit_test(a_record_is_replayed_to_the_bit),
+        cmocka_unit_test(a_parameter_server_goes_on_from_a_checkpoint),
         cmocka_unit_test(a_deferred_stream_has_the_same_bits),
         cmocka_unit_test(a_straggler_holds_up_nobody),
         cmocka_unit_test(a_failed_worker_ends_all_with_its_sentence),
