@@ -21,6 +21,7 @@ enum {
     KEY_STOP_TIMEOUT,
     KEY_KEEP_GOING,
     KEY_RESTARTS,
+    KEY_MPI,
     KEY_LEAST,
     KEY_DISCOVERY,
 };
@@ -53,11 +54,13 @@ static const struct argp_option known_options[] = {
      "Start a job that has failed again, up to N times; programs go on from their last checkpoint "
      "(kolo_backup_and_restore)",
      2},
+    {"mpi", KEY_MPI, NULL, OPTION_HIDDEN, NULL, 2}, /* horovodrun's, and not an abbreviation of --mpi-args */
     {"verbose", KEY_VERBOSE, NULL, 0, "Print the mpirun line, and what mpirun itself says", 3},
     {"check-build", KEY_CHECK, NULL, 0, "Say what this Kolo was built with and what is available here, and exit", 3},
     {"cb", KEY_CHECK, NULL, OPTION_ALIAS, NULL, 3},
     {"version", 'v', NULL, 0, "Print the version and exit", 3},
-    {"help", KEY_HELP, NULL, 0, "Print this and exit", 3},
+    {"help", KEY_HELP, NULL, 0, "Print this and exit (also -h)", 3},
+    {"h", KEY_HELP, NULL, OPTION_HIDDEN, NULL, 3},
     {0},
 };
 
@@ -116,6 +119,7 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_KEEP_GOING: options->keep_going = true; break;
     case KEY_VERBOSE: options->verbose = true; break;
     case KEY_CHECK: options->check_build = true; break;
+    case KEY_MPI: break; /* the ranks always use MPI */
     case 'v': options->version = true; break;
     case KEY_HELP: options->help = true; break;
     case ARGP_KEY_ARG: /* the command, with all words that follow */
