@@ -40,6 +40,8 @@ static int first_that(const struct job *job, bool (*is)(const struct job_rank *)
 static void describe(const struct job_rank *rank, const char *program, char *text, size_t size)
 {
     if (rank->exec_error) snprintf(text, size, "cannot start %s: %s", program, strerror(rank->exec_error));
+    else if (rank->lost_by)
+        snprintf(text, size, "lost: its host does not answer any more (%s)", strerror(rank->lost_by));
     else if (rank->lost) snprintf(text, size, "lost: its watcher was killed or its host has gone");
     else if (rank->signal) snprintf(text, size, "killed by signal %d (%s)", rank->signal, strsignal(rank->signal));
     else snprintf(text, size, "exited with code %d", rank->code);
