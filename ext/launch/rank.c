@@ -181,10 +181,11 @@ static void take_signals(struct watcher *watcher)
 {
     struct signalfd_siginfo info;
     while (read(watcher->signals, &info, sizeof info) == sizeof info) {
-        pid_t sender = (pid_t)info.ssi_pid;
+        pid_t sender = (pid_t)info.ssi_pid; /* 0: the system does not know any more, and it mostly was mpirun */
         /* The stand-in passes mpirun's signals on, and before setsid() they reach the watcher directly. */
         if (info.ssi_signo != SIGCHLD)
-            take_signal(watcher, (int)info.ssi_signo, sender == watcher->above[0] || sender == watcher->above[1]);
+            take_signal(watcher, (int)info.ssi_signo,
+                        !sender || sender == watcher->above[0] || sender == watcher->above[1]);
     }
     reap(watcher);
 }
