@@ -130,9 +130,9 @@ static bool has_option(const struct words *users, const char *name)
  * shell. */
 static void add_variables(struct words *command)
 {
-    static const char *const left_out[] = {
-        "BASH_FUNC_", "OLDPWD=", "PWD=", "SHLVL=", "_=", "HOSTNAME=", "TMPDIR=", "SLURM_", "OMPI_ALLOW_RUN_AS_ROOT",
-        "SSH_",       "XDG_"};
+    static const char *const left_out[] = {"BASH_FUNC_", "OLDPWD=", "PWD=",   "SHLVL=",  "_=",
+                                           "HOSTNAME=",  "TMPDIR=", "SLURM_", "SLURMD_", "OMPI_ALLOW_RUN_AS_ROOT",
+                                           "SSH_",       "XDG_"};
     for (char **at = environ; *at; at++) {
         bool pass = strchr(*at, '=') != NULL;
         for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)

@@ -8,6 +8,8 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -110,6 +112,16 @@ bool contact_listen(bool all_local, struct contact *contact)
     return true;
 }
 
+/* TCP_USER_TIMEOUT would end a connection whose reader only waits, so it is not set. */
+void contact_keep_alive(int fd)
+{
+    int on = 1, idle = 5, interval = 5, probes = 3; /* seconds, seconds, number: 5 + 3 × 5 seconds */
+    if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on)) return;
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
 static bool connected(int fd, const struct sockaddr *address, socklen_t length)
 {
     int error = 0;
@@ -138,6 +150,7 @@ static int reach_address(const char *host, const char *port)
     for (struct addrinfo *at = found; at; at = at->ai_next) {
         int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd >= 0 && connected(fd, at->ai_addr, at->ai_addrlen)) {
+            contact_keep_alive(fd);
             freeaddrinfo(found);
             return fd;
         }

@@ -19,6 +19,9 @@ struct contact {
 /* Opens the listening socket and sets KOLORUN_CONTACT and KOLORUN_TOKEN. Returns false after one sentence on
  * failure. */
 bool contact_listen(bool all_local, struct contact *contact);
+/* Makes the system find out within 20 seconds that the host at the other end of an idle connection is gone: reading
+ * then fails with ETIMEDOUT or EHOSTUNREACH. Does nothing for a Unix socket. */
+void contact_keep_alive(int fd);
 /* Connects to kolorun by KOLORUN_CONTACT. Returns the descriptor, or -1 with errno. Waits at most two seconds for each
  * address. */
 int contact_reach(void);

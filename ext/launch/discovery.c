@@ -83,7 +83,8 @@ static bool run_script(struct run *run, const sigset_t *mask)
     close(ends[1]);
     bool whole = listen_to(run, ends[0]);
     close(ends[0]);
-    while (whole && waitpid(script, &status, 0) < 0 && errno == EINTR) {}
+    while (whole && !waitpid(script, &status, WNOHANG) && !run->stopped && !clock_passed(run->end))
+        wait_for(run, -1, clock_now() + 10);
     tree_end(); /* with what the script has started */
     if (strlen(run->text) == sizeof run->text - 1)
         snprintf(run->problem, sizeof run->problem, "wanted at most %d bytes of hosts, got more", LONGEST);

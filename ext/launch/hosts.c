@@ -144,6 +144,13 @@ int hosts_slurm_tasks(const char *ntasks, const char *per_node)
     return tasks;
 }
 
+bool hosts_is_one_of_several_tasks(void)
+{
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    if (!tasks || !getenv("SLURM_PROCID") || getenv("SLURM_PTY_PORT") || getenv("OMPI_COMM_WORLD_RANK")) return false;
+    return read_slots(tasks, strlen(tasks)) > 1;
+}
+
 bool hosts_looks_like_host(const char *word)
 {
     size_t name = strspn(word, NAME_CHARACTERS);

@@ -36,6 +36,9 @@ int hosts_check(struct launch_hosts *hosts);
 /* The number of tasks of a SLURM allocation: `ntasks` (SLURM_NTASKS), or else the sum of `per_node`
  * (SLURM_TASKS_PER_NODE, "4(x2),3"); 0: unknown. Both may be NULL. */
 int hosts_slurm_tasks(const char *ntasks, const char *per_node);
+/* Whether srun has started this process as one of several tasks, none of which knows of the others. Not so in a batch
+ * script, a shell of salloc or srun --pty, or a rank of Open MPI. */
+bool hosts_is_one_of_several_tasks(void);
 /* True for "name:4", with a number after the colon: the rest of a -H list that was split by a space. */
 bool hosts_looks_like_host(const char *word);
 /* True for the names of this host. */

@@ -18,6 +18,7 @@ struct job_rank {
     bool started; /* its watcher has connected */
     bool ended; /* its watcher has reported its end, or is gone */
     bool asked; /* it was asked to end before it ended */
+    int lost_by; /* errno of its connection if its host does not answer any more, or 0 */
     bool lost; /* its watcher disconnected without reporting its end */
     int exec_error; /* errno if the program could not be started, else 0 */
     int code; /* the program's exit code; 0 if a signal ended it */

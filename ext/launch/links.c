@@ -4,6 +4,7 @@
 
 #include "launch/clock.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ void job_accept(struct job *job)
             close(fd);
             return;
         }
+        contact_keep_alive(fd);
         *link = (struct job_link){.wire = {.fd = fd}, .rank = -1};
         job->link[job->links++] = link;
     }
@@ -135,6 +137,7 @@ static void lose(struct job *job, struct job_link *link)
     if (link->rank >= 0 && !job->rank[link->rank].ended) {
         struct job_rank *rank = &job->rank[link->rank];
         rank->ended = rank->lost = true;
+        rank->lost_by = link->wire.error == ECONNRESET ? 0 : link->wire.error; /* a reset is a killed process's */
         rank->asked = job->ending;
         rank->signal = SIGKILL;
         rank->ended_at = clock_date();

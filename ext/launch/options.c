@@ -23,6 +23,7 @@ enum {
     KEY_STALL_LIMIT,
     KEY_FAULT,
     KEY_RESTARTS,
+    KEY_MPI,
     KEY_LEAST,
     KEY_DISCOVERY,
 };
@@ -61,11 +62,13 @@ static const struct argp_option known_options[] = {
      "Let a fault happen in training: rank=3,step=10,what=kill (or segv, exit, hang, slow:5x, flip); several with ; "
      "between them; not in restarts",
      2},
+    {"mpi", KEY_MPI, NULL, OPTION_HIDDEN, NULL, 2}, /* horovodrun's, and not an abbreviation of --mpi-args */
     {"verbose", KEY_VERBOSE, NULL, 0, "Print the mpirun line, and what mpirun itself says", 3},
     {"check-build", KEY_CHECK, NULL, 0, "Say what this Kolo was built with and what is available here, and exit", 3},
     {"cb", KEY_CHECK, NULL, OPTION_ALIAS, NULL, 3},
     {"version", 'v', NULL, 0, "Print the version and exit", 3},
-    {"help", KEY_HELP, NULL, 0, "Print this and exit", 3},
+    {"help", KEY_HELP, NULL, 0, "Print this and exit (also -h)", 3},
+    {"h", KEY_HELP, NULL, OPTION_HIDDEN, NULL, 3},
     {0},
 };
 
@@ -126,6 +129,7 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_FAULT: options->fault = text; break;
     case KEY_VERBOSE: options->verbose = true; break;
     case KEY_CHECK: options->check_build = true; break;
+    case KEY_MPI: break; /* the ranks always use MPI */
     case 'v': options->version = true; break;
     case KEY_HELP: options->help = true; break;
     case ARGP_KEY_ARG: /* the command, with all words that follow */

@@ -24,8 +24,8 @@
 enum {
     HELD_BACK = 256 * 1024, /* bytes queued for kolorun above which no more of the program's output is read */
     GRACE = 1000,           /* ms from SIGTERM to SIGKILL if kolorun does not set another time */
-    SELF_FIRST = 100, /* ms before SIGTERM when mpirun ends the job: the program may be ending by itself (MPI_Abort).
-                         Under SLURM also before kolorun's signal: SLURM may send the same one to the program. */
+    SELF_FIRST = 100, /* ms before SIGTERM when mpirun ends the job: the program may be ending by itself (MPI_Abort) */
+    SLURM_FIRST = 1000, /* ms before kolorun's SIGTERM under SLURM, which may be sending the same to the program */
     LINGER = 2000, /* ms that processes left by a program may go on printing after it has ended with code 0 */
     LINGER_FAILED = 200, /* the same after it has failed */
 };
@@ -108,10 +108,10 @@ static void signal_program(struct watcher *watcher, int signal)
     to_program(watcher, SIGCONT); /* a stopped program would not handle the signal */
 }
 
-static void signal_program_later(struct watcher *watcher, int signal)
+static void signal_program_later(struct watcher *watcher, int signal, long delay)
 {
     watcher->term_signal = signal;
-    watcher->term_at = clock_now() + SELF_FIRST;
+    watcher->term_at = clock_now() + delay;
 }
 
 /* Sends `signal` to the program; after `grace` ms the program and its descendants are killed. A later call can only
@@ -123,7 +123,8 @@ static void end_program(struct watcher *watcher, int signal, long grace)
     if (watcher->kill_at == CLOCK_NEVER || watcher->provisional || kill_at < watcher->kill_at)
         watcher->kill_at = kill_at;
     watcher->provisional = false;
-    if (scheduled() && signal != SIGKILL) signal_program_later(watcher, signal);
+    if (scheduled() && signal == SIGTERM)
+        signal_program_later(watcher, signal, grace / 4 < SLURM_FIRST ? grace / 4 : SLURM_FIRST);
     else signal_program(watcher, signal);
 }
 
@@ -133,7 +134,7 @@ static void end_program_soon(struct watcher *watcher)
 {
     if (watcher->asked || watcher->outside) return;
     note_asked(watcher);
-    signal_program_later(watcher, SIGTERM);
+    signal_program_later(watcher, SIGTERM, SELF_FIRST);
     watcher->provisional = true;
     watcher->kill_at = watcher->term_at + GRACE;
 }
@@ -180,10 +181,11 @@ static void take_signals(struct watcher *watcher)
 {
     struct signalfd_siginfo info;
     while (read(watcher->signals, &info, sizeof info) == sizeof info) {
-        pid_t sender = (pid_t)info.ssi_pid;
+        pid_t sender = (pid_t)info.ssi_pid; /* 0: the system does not know any more, and it mostly was mpirun */
         /* The stand-in passes mpirun's signals on, and before setsid() they reach the watcher directly. */
         if (info.ssi_signo != SIGCHLD)
-            take_signal(watcher, (int)info.ssi_signo, sender == watcher->above[0] || sender == watcher->above[1]);
+            take_signal(watcher, (int)info.ssi_signo,
+                        !sender || sender == watcher->above[0] || sender == watcher->above[1]);
     }
     reap(watcher);
 }

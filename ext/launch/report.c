@@ -1,4 +1,5 @@
 /* Reporting the end of the job: which rank failed first, why, and the last lines of its stderr. */
+#define _DEFAULT_SOURCE 1 /* strsep */
 #include "launch/job.h"
 
 #include "launch/say.h"
@@ -39,6 +40,8 @@ static int first_that(const struct job *job, bool (*is)(const struct job_rank *)
 static void describe(const struct job_rank *rank, const char *program, char *text, size_t size)
 {
     if (rank->exec_error) snprintf(text, size, "cannot start %s: %s", program, strerror(rank->exec_error));
+    else if (rank->lost_by)
+        snprintf(text, size, "lost: its host does not answer any more (%s)", strerror(rank->lost_by));
     else if (rank->lost) snprintf(text, size, "lost: its watcher was killed or its host has gone");
     else if (rank->signal) snprintf(text, size, "killed by signal %d (%s)", rank->signal, strsignal(rank->signal));
     else snprintf(text, size, "exited with code %d", rank->code);
@@ -109,20 +112,37 @@ static int mpirun_code(const struct job *job)
     return WEXITSTATUS(status);
 }
 
-/* Selects the useful lines of mpirun's output: no lines of dashes, and no pages that begin with "ORTE ", in which the
- * runtime guesses why a host did not answer. If there are no other lines, the first line of such a page is used. */
+/* Appends `next`, a line after `line` in the same text, to `line`. */
+static void join_lines(char *line, const char *next)
+{
+    char *end = line + strlen(line);
+    *end++ = ' ';
+    memmove(end, next, strlen(next) + 1);
+}
+
+/* Selects the useful lines of mpirun's output. mpirun prints pages between two lines of dashes; only the first
+ * paragraph of a page is used, as one line. A page that begins with "ORTE ", in which the runtime guesses why a host
+ * did not answer, is not used, except for its first line if there is nothing else. */
 static int useful_lines(char *text, const char *line[], int most)
 {
-    bool guessing = false;
-    const char *guess = NULL;
+    bool page = false, skipped = false;
+    char *last = NULL, *guess = NULL;
     int count = 0;
-    char *rest = NULL;
-    for (char *next = strtok_r(text, "\r\n", &rest); next && count < most; next = strtok_r(NULL, "\r\n", &rest)) {
-        bool page = !strncmp(next, "ORTE ", 5);
-        if (page && !guess) guess = next;
-        if (strspn(next, "- ") == strlen(next)) guessing = false;
-        else if (page) guessing = true;
-        else if (!guessing) line[count++] = next;
+    for (char *next; (next = strsep(&text, "\r\n")) && count < most;) {
+        bool blank = !next[strspn(next, " ")], dashes = !blank && !next[strspn(next, "- ")];
+        if (dashes) {
+            page = !page;
+            skipped = false;
+        } else if (!strncmp(next, "ORTE ", 5)) {
+            skipped = true;
+            guess = guess ? guess : next;
+        } else if (!blank && !skipped) {
+            if (page && last) join_lines(last, next);
+            else line[count++] = last = next;
+            continue;
+        }
+        skipped = skipped || (blank && page && last);
+        last = NULL;
     }
     if (count == 0 && guess) line[count++] = guess;
     return count;
@@ -174,6 +194,14 @@ static int report_mpirun(struct job *job)
     int code = mpirun_code(job), early = first_that(job, left_early), abort = first_that(job, aborted);
     char sentence[200];
     if (job->started < job->ranks) {
+        job->mpirun_text[job->mpirun_text_length - (job->mpirun_text_length == sizeof job->mpirun_text)] = '\0';
+        if (strstr(job->mpirun_text, "not enough slots")) {
+            output_say(&job->output,
+                       "wanted %d ranks, and the allocation has fewer slots: start fewer ranks, or ask SLURM for more "
+                       "tasks (-n %d)",
+                       job->ranks, job->ranks);
+            return KOLORUN_FAILED;
+        }
         snprintf(sentence, sizeof sentence, "mpirun could not start the job (%d of %d ranks started)", job->started,
                  job->ranks);
         quote_mpirun(job, sentence);

@@ -117,8 +117,19 @@ static int start(struct job *job)
     return code;
 }
 
+/* srun has started several kolorun: only the first says so. */
+static int refuse_tasks(void)
+{
+    if (strcmp(getenv("SLURM_PROCID"), "0")) return KOLORUN_WRONG_USE;
+    return launch_say(KOLORUN_WRONG_USE,
+                      "srun has started kolorun %s times: wanted kolorun without srun, in sbatch or salloc, or srun "
+                      "-n1",
+                      getenv("SLURM_STEP_NUM_TASKS"));
+}
+
 int starts_run(const struct launch_options *options)
 {
+    if (hosts_is_one_of_several_tasks()) return refuse_tasks();
     static struct job job; /* large: not for the stack */
     for (int restart = 0;; restart++) {
         begin_anew(&job, options, restart);

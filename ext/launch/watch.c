@@ -287,7 +287,10 @@ static void keep_time(struct job *job)
 static bool goes_on(const struct job *job)
 {
     struct pollfd knocking = {.fd = job->contact.fd, .events = POLLIN};
-    return !job->mpirun_ended || job->links || poll(&knocking, 1, 0) > 0;
+    bool missing = job->started < job->ranks; /* else a connection without a rank is not one of this job */
+    for (size_t i = 0; i < job->links; i++)
+        if (missing || job->link[i]->rank >= 0) return true;
+    return !job->mpirun_ended || (missing && poll(&knocking, 1, 0) > 0);
 }
 
 static void loop(struct job *job)

@@ -83,7 +83,11 @@ bool wire_fill(struct wire *wire)
 {
     if (wire->fd < 0 || !make_room(&wire->in, WIRE_LARGEST)) return false;
     ssize_t got = recv(wire->fd, wire->in.data + wire->in.end, WIRE_LARGEST, MSG_DONTWAIT);
-    if (got < 0) return errno == EAGAIN || errno == EINTR;
+    if (got < 0) {
+        bool again = errno == EAGAIN || errno == EINTR;
+        if (!again) wire->error = errno;
+        return again;
+    }
     wire->in.end += (size_t)got;
     return got > 0;
 }

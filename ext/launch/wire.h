@@ -44,6 +44,7 @@ struct bytes {
 struct wire {
     int fd; /* non-blocking; -1 when closed */
     bool broken; /* a frame was malformed, too large or without memory: nothing is sent or read any more */
+    int error; /* errno of the last read if it failed: ETIMEDOUT when the other host is gone */
     bool peer_closed; /* the other side receives no more; its frames can still be read */
     struct bytes in, out;
 };

@@ -30,6 +30,18 @@ static bool launched(void)
     return false;
 }
 
+/* srun without PMIx or PMI (MpiDefault=none) starts several tasks that cannot find each other, and each would take
+ * itself for the whole job. A batch script and a rank of kolorun are no such tasks. */
+static kolo_status check_srun(void)
+{
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    if (!tasks || !getenv("SLURM_PROCID") || getenv("SLURM_PTY_PORT") || strtol(tasks, NULL, 10) <= 1) return KOLO_OK;
+    return kolo_fail(KOLO_COMM,
+                     "srun started %s tasks and gave them no way to meet: wanted srun --mpi=pmix, or kolorun without "
+                     "srun",
+                     tasks);
+}
+
 static kolo_status join_world(int *argc, char ***argv)
 {
     const char *why = NULL;
@@ -48,8 +60,8 @@ static kolo_status join_world(int *argc, char ***argv)
 kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_init", here);
-    bool join = !runtime.world_kind && launched();
-    kolo_status status = join ? join_world(argc, argv) : KOLO_OK;
+    bool known = runtime.world_kind != NULL, join = !known && launched();
+    kolo_status status = join ? join_world(argc, argv) : known ? KOLO_OK : check_srun();
     if (status == KOLO_OK) {
         status = kolo_check_environment();
         if (status == KOLO_OK) status = kolo_backend_check_environment();

@@ -34,7 +34,7 @@ static void options_are_read(void **state)
     assert_int_equal(options.ranks, 8);
     assert_string_equal(options.hosts, "a:4,b:4");
     assert_string_equal(options.mpi_args, "--mca x y");
-    assert_true(options.verbose && options.start_timeout == 30);
+    assert_true(options.verbose && options.start_timeout == 30 && options.stop_timeout == 30 && options.restarts == 0);
     assert_string_equal(options.command[0], "./cnn");
     assert_string_equal(options.command[2], "3");
     assert_null(options.command[3]);
@@ -87,16 +87,31 @@ static void the_line_for_several_hosts(void **state)
 {
     (void)state;
     setenv("KOLO_TEST_SEEN", "1", 1);
+    setenv("SLURMD_NODENAME", "node1", 1);
     char *line = line_for("localhost:2,no-such-host.invalid:2", NULL);
     assert_non_null(strstr(line, "--mca btl_tcp_if_exclude lo,docker0,virbr0"));
     assert_non_null(strstr(line, "-x KOLO_TEST_SEEN"));
     assert_null(strstr(line, "-x PWD"));
+    assert_null(strstr(line, "-x SLURMD_NODENAME")); /* each host has a name of its own */
     assert_null(strstr(line, "isolated"));
     free(line);
     line = line_for("localhost:2,no-such-host.invalid:2", "--mca btl_tcp_if_include eth0");
     assert_non_null(strstr(line, "btl_tcp_if_include eth0"));
     assert_null(strstr(line, "btl_tcp_if_exclude"));
     free(line);
+}
+
+static void colons_are_no_separators(void **state)
+{
+    (void)state;
+    static const char *const words[] = {":", "\\:", "\\\\:", "a:", "::", "\\", "", "\\a:"};
+    struct words list = {0};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        words_add_shielded(&list, words[i]);
+        assert_string_not_equal(list.word[i], ":");
+        assert_string_equal(words_unshielded(list.word[i]), words[i]);
+    }
+    words_free(&list);
 }
 
 static void words_are_quoted_for_a_shell(void **state)
@@ -189,6 +204,7 @@ int main(void)
         cmocka_unit_test(wrong_options_get_a_sentence),
         cmocka_unit_test(the_line_for_this_host),
         cmocka_unit_test(the_line_for_several_hosts),
+        cmocka_unit_test(colons_are_no_separators),
         cmocka_unit_test(words_are_quoted_for_a_shell),
         cmocka_unit_test(a_surrounding_job_is_forgotten),
         cmocka_unit_test(quotas_are_read),

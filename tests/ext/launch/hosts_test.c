@@ -141,6 +141,25 @@ static void an_allocation_decides(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
 }
 
+static void tasks_of_srun_are_told_from_a_batch_script(void **state)
+{
+    (void)state;
+    setenv("SLURM_NTASKS", "4", 1);
+    setenv("SLURM_PROCID", "0", 1);
+    assert_false(hosts_is_one_of_several_tasks()); /* a batch script */
+    setenv("SLURM_STEP_NUM_TASKS", "1", 1);
+    assert_false(hosts_is_one_of_several_tasks());
+    setenv("SLURM_STEP_NUM_TASKS", "4", 1);
+    assert_true(hosts_is_one_of_several_tasks());
+    setenv("OMPI_COMM_WORLD_RANK", "0", 1); /* a rank, whose Open MPI daemon srun has started */
+    assert_false(hosts_is_one_of_several_tasks());
+    unsetenv("OMPI_COMM_WORLD_RANK");
+    setenv("SLURM_PTY_PORT", "1", 1);
+    assert_false(hosts_is_one_of_several_tasks());
+    static const char *const names[] = {"SLURM_NTASKS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_PTY_PORT"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
+}
+
 static void a_host_is_told_from_a_command(void **state)
 {
     (void)state;
@@ -174,6 +193,7 @@ int main(void)
         cmocka_unit_test(slots_are_counted),
         cmocka_unit_test(without_hosts_all_ranks_fit_here),
         cmocka_unit_test(an_allocation_decides),
+        cmocka_unit_test(tasks_of_srun_are_told_from_a_batch_script),
         cmocka_unit_test(a_host_is_told_from_a_command),
         cmocka_unit_test(no_network_is_found_where_there_is_none),
     };

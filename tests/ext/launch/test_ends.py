@@ -74,8 +74,9 @@ def test_slurm_signals_the_ranks_alone(programs, tmp_path):
     """As scancel does to the ranks on other hosts: kolorun learns it from them."""
     job = Job("-np", 3, programs / "save", 1, tmp_path, env={"SLURM_JOB_ID": "1"})
     all_there(job, 3)
-    for pid, command in sorted(job.left().items()):
-        if "--as-rank" in command and "mpirun" not in command or pid in ranks_of(job.left(), "save"):
+    left = job.left()
+    for pid in sorted(left):
+        if left[pid].startswith(f"{KOLORUN} --as-rank") or pid in ranks_of(left, "save"):
             os.kill(pid, signal.SIGTERM)
     job.finish()
     assert job.code == 143 and not job.left() and len(saved(tmp_path)) == 3

@@ -1,8 +1,12 @@
 """kolorun's options, and what it says when they are used wrongly or a job cannot be started. See launched.py first."""
+import os
+import socket
+import subprocess
+
 import patience
 import pytest
 
-from ext.launch.launched import fake_mpirun, run, sentences
+from ext.launch.launched import ROOT, Job, by_rank, fake_mpirun, run, sentences
 
 
 @pytest.mark.parametrize("arguments, wanted", [
@@ -32,6 +36,12 @@ from ext.launch.launched import fake_mpirun, run, sentences
     (["-np", "2", "--output-filename", "/dev/null/x", "true"], "--output-filename /dev/null/x"),
     (["-np", "2", "--output-filename", "", "true"], "--output-filename"),
     (["-np", "2", "--start-timeout", "0", "true"], "--start-timeout"),
+    (["-np", "2", "--stop-timeout", "x", "true"], "--stop-timeout: wanted a whole number of at least 1, got 'x'"),
+    (["-np", "2", "--restarts", "-1", "true"], "--restarts: wanted a whole number of at least 0, got '-1'"),
+    (["-np", "2", "--min-np", "1", "true"], "--min-np: wanted --host-discovery-script"),
+    (["-np", "2", "--min-np", "3", "--host-discovery-script", "/bin/true", "true"], "at most the 2 ranks of -np, got 3"),
+    (["-np", "2", "-H", "a:2", "--host-discovery-script", "/bin/true", "true"], "both"),
+    (["-np", "2", "--host-discovery-script", "/no/such/file", "true"], "No such file"),
 ])
 def test_wrong_use(arguments, wanted):
     job = run(*arguments)
@@ -82,3 +92,115 @@ def test_start_timeout(tmp_path):
     assert patience.now() - start < 5
 
 
+@pytest.mark.parametrize("option", ["-h", "--h", "--help"])
+def test_help(option):
+    job = run(option)
+    assert job.code == 0 and b"--restarts" in job.out and not job.err
+
+
+def test_mpi_is_horovodruns_option_and_no_abbreviation():
+    assert by_rank(run("--mpi", "-np", 2, "echo", "hi").out) == {0: [b"hi"], 1: [b"hi"]}
+
+
+# --- SLURM, as its variables tell of it ----------------------------------------------------------------------------
+
+HERE = socket.gethostname()
+SCRIPT = {"SLURM_JOB_ID": "7", "SLURM_JOBID": "7", "SLURM_JOB_NODELIST": HERE, "SLURM_NODELIST": HERE, "SLURM_JOB_NUM_NODES": "1",
+          "SLURM_NNODES": "1", "SLURM_TASKS_PER_NODE": "2", "SLURM_NTASKS": "2", "SLURMD_NODENAME": HERE, "SLURM_PROCID": "0"}
+
+
+def test_in_a_batch_script():
+    assert sorted(by_rank(run("echo", "hi", env=SCRIPT).out)) == [0, 1]
+
+
+def test_in_a_step_of_one_task():
+    assert sorted(by_rank(run("echo", "hi", env=SCRIPT | {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "1"}).out)) == [0, 1]
+
+
+@pytest.mark.parametrize("options", [["-np", "8"], ["-np", "4", "-H", f"{HERE}:4"], ["-np", "4", "-H", f"nowhere:4,{HERE}:1"]])
+def test_more_ranks_than_the_allocation_has_slots(options):
+    job = run(*options, "true", env=SCRIPT)
+    (sentence,) = sentences(job.err)
+    assert job.code == 1 and f"wanted {options[1]} ranks, and the allocation has fewer slots" in sentence
+    assert job.err.count(b"\n") == 1
+
+
+def test_a_page_of_mpirun_becomes_a_sentence(tmp_path):
+    page = "echo -----; echo 'It did not'; echo 'work.'; echo; echo 'A long'; echo story; echo ----; "
+    assert sentences(run("-np", 2, "true", env=fake_mpirun(tmp_path, page + "exit 1")).err) == [
+        "mpirun could not start the job (0 of 2 ranks started): It did not work."]
+    said = sentences(run("-np", 2, "true", env=fake_mpirun(tmp_path, page + "echo more; exit 1")).err)
+    assert said[1:] == ["  It did not work.", "  more"]
+
+
+@pytest.mark.parametrize("task", range(2))
+def test_srun_starts_several_launchers(task):
+    """Only one of them says so, and none waits."""
+    job = run("-np", 2, "echo", "hi", env=SCRIPT | {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": str(task)})
+    assert job.code == 2 and not job.out and len(sentences(job.err)) == (task == 0)
+    assert task or "srun has started kolorun 4 times" in sentences(job.err)[0]
+
+
+def program(*arguments, **variables):
+    build = ROOT / os.environ.get("KOLO_BUILD", "build")
+    env = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")} | variables
+    return patience.run([build / "bin" / "p2p_bandwidth_latency", *arguments], env=env, capture_output=True)
+
+
+def test_srun_without_pmix_gives_the_ranks_no_way_to_meet():
+    step = program(SLURM_STEP_NUM_TASKS="4", SLURM_PROCID="2")
+    assert step.returncode == 1
+    assert b"srun started 4 tasks and gave them no way to meet" in step.stderr and step.stderr.count(b"\n") == 1
+
+
+# --- --output-filename ---------------------------------------------------------------------------------------------
+
+
+def test_a_reused_folder_keeps_no_old_ranks(tmp_path):
+    for ranks in (11, 2):
+        (tmp_path / "mine").mkdir(exist_ok=True)
+        (tmp_path / "rank.07").mkdir(exist_ok=True)
+        (tmp_path / "rank.07" / "mine").touch()
+        run("-np", ranks, "--output-filename", tmp_path, "echo", ranks)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "rank.0", "rank.07", "rank.1"]
+    assert [path.name for path in (tmp_path / "rank.07").iterdir()] == ["mine"]
+    assert (tmp_path / "rank.1" / "stdout").read_text() == "2\n"
+
+
+def test_a_full_disk_is_told(tmp_path):
+    (tmp_path / "rank.1").mkdir()
+    (tmp_path / "rank.1" / "stdout").symlink_to("/dev/full")
+    job = run("-np", 2, "--output-filename", tmp_path, "echo", "x")
+    assert job.code == 1 and sorted(by_rank(job.out)) == [0, 1]
+    assert sentences(job.err) == [f"--output-filename {tmp_path}: the stdout of rank 1 cannot be written: No space left on device"]
+    assert run("-np", 2, "--output-filename", tmp_path, "sh", "-c", "echo; exit 3").code == 3
+
+
+# --- connections that are not of the job ---------------------------------------------------------------------------
+
+
+def end_with_idle_connection():
+    """Seconds that kolorun takes to end after its rank."""
+    job = Job("-np", 1, "cat", stdin=subprocess.PIPE)
+    job.wait_for(lambda left: "cat " in left.values())
+    contact = next(line for line in contacts(job) if line.startswith("unix:"))
+    with socket.socket(socket.AF_UNIX) as idle:
+        idle.connect("\0" + contact[len("unix:"):])
+        job.process.stdin.close()
+        start = patience.now()
+        assert patience.wait(job.process, 20) == 0
+        return patience.now() - start
+
+
+def test_an_idle_connection_does_not_delay_the_end():
+    """It used to take 3.5 s; the seconds are those of an idle machine."""
+    assert min(end_with_idle_connection() for _ in range(3)) < 1
+
+
+def contacts(job):
+    """The addresses of this kolorun, from the environment of mpirun."""
+    for pid in job.left():
+        with open(f"/proc/{pid}/environ") as variables:
+            for line in variables.read().split("\0"):
+                if line.startswith("KOLORUN_CONTACT="):
+                    yield line.split("=", 1)[1]

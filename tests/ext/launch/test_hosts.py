@@ -1,0 +1,52 @@
+"""Ranks on another host: a network namespace with a name of its own, one cable away. See launched.py first."""
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from ext.launch.launched import Job, sentences
+
+
+def as_root(*words):
+    return subprocess.run(words, capture_output=True, text=True)
+
+
+@pytest.fixture
+def other_host(tmp_path):
+    """Its name, the near end of the cable, and a stand-in for ssh."""
+    name, near, far = f"kolorun{os.getpid()}", f"kn{os.getpid()}", f"kf{os.getpid()}"
+    if os.geteuid() or not shutil.which("ip") or as_root("ip", "netns", "add", name).returncode:
+        pytest.skip("network namespaces need root, and ip")
+    inside = ("ip", "netns", "exec", name)
+    if as_root(*inside, "true").returncode:  # as in a chroot
+        as_root("ip", "netns", "delete", name)
+        pytest.skip("NOT TESTED: two hosts; a network namespace cannot be entered here")
+    agent = tmp_path / "agent"
+    agent.write_text("#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\nshift\n"
+                     f"exec ip netns exec {name} unshare -u bash -c 'hostname elsewhere; eval \"$*\"' x \"$@\"\n")
+    agent.chmod(0o755)
+    for command in (("ip", "link", "add", near, "type", "veth", "peer", "name", far),
+                    ("ip", "link", "set", far, "netns", name),
+                    ("ip", "addr", "add", "10.99.8.1/24", "dev", near), ("ip", "link", "set", near, "up"),
+                    (*inside, "ip", "addr", "add", "10.99.8.2/24", "dev", far), (*inside, "ip", "link", "set", far, "up"),
+                    (*inside, "ip", "link", "set", "lo", "up")):
+        done = as_root(*command)
+        assert done.returncode == 0, done.stderr
+    yield name, near, str(agent)
+    as_root("ip", "link", "delete", near)
+    as_root("ip", "netns", "delete", name)
+
+
+@pytest.mark.long("a host is given up after 20 seconds")
+def test_a_host_that_vanishes_is_named(other_host):
+    _, near, agent = other_host
+    job = Job("-np", 2, "-H", "10.99.8.1:1,10.99.8.2:1", "--mpi-args", f"--mca plm_rsh_agent {agent}",
+              "sh", "-c", "echo there; sleep 600000")
+    job.read_until(b"[1,0]<stdout>:there", 20)
+    job.read_until(b"[1,1]<stdout>:there", 20)
+    assert as_root("ip", "link", "set", near, "down").returncode == 0
+    job.finish(timeout=60)
+    assert job.code == 137 and any(line.startswith("rank 1 (elsewhere, pid ") and "does not answer any more" in line
+                                   for line in sentences(job.err)), job.err
+    assert job.gone_within(60) is not None  # the ranks there end, too, without kolorun

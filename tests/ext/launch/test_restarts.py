@@ -1,0 +1,31 @@
+"""A training that kolorun starts again goes on from its last backup. See launched.py first."""
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ext.launch.launched import HERE, ROOT, run, sentences
+
+BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    target = tmp_path_factory.mktemp("restarts") / "program"
+    subprocess.run(["gcc", "-std=gnu17", f"-I{ROOT}/ext/include", HERE / "restart_program.c", "-o", target,
+                    f"-L{BUILD}/lib", "-lkolo", f"-Wl,-rpath,{BUILD}/lib"], check=True)
+    return target
+
+
+def test_a_training_goes_on_from_its_backup(program, tmp_path):
+    """30 batches in all. It is killed at the 17th one, so the second start has at most 15 to train."""
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    straight.mkdir(), killed.mkdir()
+    whole = run("-np", 2, program, straight, 0)
+    job = run("-np", 2, "--restarts", 1, program, killed, 17)
+    assert whole.code == job.code == 0, job.err
+    assert sentences(job.err)[-1] == "restart 1 of 1 after rank 1 was killed by signal 9"
+    batches, loss = re.search(rb"(\d+) batches, loss (\S+)", job.out).groups()
+    assert re.search(rb"30 batches, loss (\S+)", whole.out)[1] == loss and 13 <= int(batches) <= 15
