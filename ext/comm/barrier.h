@@ -27,6 +27,7 @@
 typedef struct kolo_futex_barrier {
     _Alignas(KOLO_CACHE_LINE) _Atomic uint32_t word;
     _Alignas(KOLO_CACHE_LINE) _Atomic uint32_t arrived;
+    _Atomic uint32_t sleepers; /* members that may sleep; without any, opening the barrier needs no system call */
     _Atomic uint32_t between_processes; /* 1 in shared memory; futex() is faster with words of a single process */
 } kolo_futex_barrier;
 
@@ -48,8 +49,10 @@ static inline int kolo_barrier_futex(kolo_futex_barrier *barrier, int operation,
 /* Returns at once if the word is not `seen` any more. The caller's loop handles signals and spurious wakes. */
 static inline void kolo_barrier_sleep(kolo_futex_barrier *barrier, uint32_t seen, const kolo_barrier_watch *watch)
 {
+    atomic_fetch_add(&barrier->sleepers, 1); /* before futex() looks at the word, which an opening member sets first */
     bool timed = watch->every.tv_sec > 0 || watch->every.tv_nsec > 0;
     kolo_barrier_futex(barrier, FUTEX_WAIT, seen, timed ? &watch->every : NULL);
+    atomic_fetch_sub(&barrier->sleepers, 1);
 }
 
 static inline void kolo_barrier_wake(kolo_futex_barrier *barrier)
@@ -76,14 +79,14 @@ static inline bool kolo_barrier_open(kolo_futex_barrier *barrier, uint32_t word,
     atomic_store(&barrier->arrived, 0); /* before the word, because members that leave may wait again at once */
     if (ignore_abort) atomic_fetch_add(&barrier->word, 2);
     else if (!atomic_compare_exchange_strong(&barrier->word, &word, word + 2)) return false;
-    kolo_barrier_wake(barrier);
+    if (atomic_load(&barrier->sleepers) > 0) kolo_barrier_wake(barrier);
     return true;
 }
 
 typedef enum kolo_barrier_result {
     KOLO_BARRIER_OPENED, /* all members have arrived */
-    KOLO_BARRIER_OFF,    /* the group was aborted before */
-    KOLO_BARRIER_LEFT,   /* look() returned true: this member has left, and the barrier will never open */
+    KOLO_BARRIER_OFF, /* the group was aborted before */
+    KOLO_BARRIER_LEFT, /* look() returned true: this member has left, and the barrier will never open */
 } kolo_barrier_result;
 
 /* Waits until all `size` members wait. The result is OPENED or OFF, the same one for every member, unless one leaves. A

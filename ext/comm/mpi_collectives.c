@@ -193,7 +193,7 @@ static kolo_status mpi_allgather(kolo_comm *comm, const void *data, size_t bytes
         return COLLECTIVE(me, MPI_Allgather, MPI_Iallgather, MPI_IN_PLACE, 0, MPI_BYTE, all, (int)bytes, MPI_BYTE,
                           me->handle);
     }
-    size_t *parts = malloc(2 * size * sizeof *parts), *offsets = parts + size;
+    size_t *parts = calloc(2 * size, sizeof *parts), *offsets = parts + size;
     if (!parts) return kolo_fail_memory(2 * size * sizeof *parts, "messages between ranks");
     for (size_t i = 0; i < size; i++) {
         parts[i] = bytes;

@@ -86,8 +86,8 @@ const char *kolo_status_name(kolo_status status);
 
 /* Starts Kolo: joins the other ranks if a launcher started this process as one of several; otherwise the process is
  * rank 0 of 1, as is a program that never calls it. May be called again. Both arguments may be NULL. Fails if one of
- * Kolo's environment variables (KOLO_BACKEND, KOLO_DEVICES, KOLO_CPU_DEVICES, KOLO_GPU_DEVICES, KOLO_THREADS) has an
- * impossible value. */
+ * Kolo's environment variables (KOLO_BACKEND, KOLO_DEVICES, KOLO_CPU_DEVICES, KOLO_GPU_DEVICES, KOLO_THREADS,
+ * KOLO_STALL_LIMIT) has an impossible value. */
 #define kolo_init(argc, argv) kolo_init_at(argc, argv, KOLO_HERE)
 kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here);
 

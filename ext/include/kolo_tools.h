@@ -148,9 +148,9 @@ typedef enum kolo_reduce_op {
         const char *: KOLO_TYPE_BYTE,                                                                                  \
         unsigned char *: KOLO_TYPE_BYTE,                                                                               \
         const unsigned char *: KOLO_TYPE_BYTE)
-#define KOLO_FIRST_OF(first, ...) first
+#define KOLO_FIRST_(first, ...) first
 /* The type of the elements of a call whose arguments begin with an array. */
-#define KOLO_TYPE_OF_FIRST(...) KOLO_TYPE_OF(KOLO_FIRST_OF(__VA_ARGS__, 0))
+#define KOLO_TYPE_OF_FIRST_(...) KOLO_TYPE_OF(KOLO_FIRST_(__VA_ARGS__, 0))
 
 typedef struct kolo_allreduce_args {
     int _;
@@ -162,7 +162,7 @@ typedef struct kolo_allreduce_args {
 
 /* values[count] becomes the sum over all ranks, or what else .op says, with the same bits on every rank. */
 #define kolo_allreduce(...)                                                                                            \
-    kolo_allreduce_at(&(const kolo_allreduce_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+    kolo_allreduce_at(&(const kolo_allreduce_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__), KOLO_HERE)
 kolo_status kolo_allreduce_at(const kolo_allreduce_args *args, kolo_type type, kolo_here here);
 
 typedef struct kolo_grouped_allreduce_args {
@@ -189,7 +189,7 @@ typedef struct kolo_broadcast_args {
 
 /* values[count] becomes that of rank `root`. */
 #define kolo_broadcast(...)                                                                                            \
-    kolo_broadcast_at(&(const kolo_broadcast_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+    kolo_broadcast_at(&(const kolo_broadcast_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__), KOLO_HERE)
 kolo_status kolo_broadcast_at(const kolo_broadcast_args *args, kolo_type type, kolo_here here);
 
 typedef struct kolo_allgather_args {
@@ -202,7 +202,7 @@ typedef struct kolo_allgather_args {
 
 /* all[size][count] becomes the values of all ranks, in the order of the ranks. */
 #define kolo_allgather(...)                                                                                            \
-    kolo_allgather_at(&(const kolo_allgather_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+    kolo_allgather_at(&(const kolo_allgather_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__), KOLO_HERE)
 kolo_status kolo_allgather_at(const kolo_allgather_args *args, kolo_type type, kolo_here here);
 
 typedef struct kolo_allgatherv_args {
@@ -218,7 +218,7 @@ typedef struct kolo_allgatherv_args {
 /* all[] becomes the values of all ranks one after the other, in the order of the ranks. If a rank has less room than the
  * sum of the counts, the call fails on every rank. */
 #define kolo_allgatherv(...)                                                                                           \
-    kolo_allgatherv_at(&(const kolo_allgatherv_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+    kolo_allgatherv_at(&(const kolo_allgatherv_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__), KOLO_HERE)
 kolo_status kolo_allgatherv_at(const kolo_allgatherv_args *args, kolo_type type, kolo_here here);
 
 typedef struct kolo_reduce_scatter_args {
@@ -233,7 +233,7 @@ typedef struct kolo_reduce_scatter_args {
 /* mine[count] becomes the sum over all ranks of their values[rank], with this rank's number, or what else .op says: an
  * all-reduce of which each rank keeps its own part. */
 #define kolo_reduce_scatter(...)                                                                                       \
-    kolo_reduce_scatter_at(&(const kolo_reduce_scatter_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__),    \
+    kolo_reduce_scatter_at(&(const kolo_reduce_scatter_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__),    \
                            KOLO_HERE)
 kolo_status kolo_reduce_scatter_at(const kolo_reduce_scatter_args *args, kolo_type type, kolo_here here);
 
@@ -247,7 +247,7 @@ typedef struct kolo_alltoall_args {
 
 /* Sends values[i] to rank i; received[i] becomes what rank i has sent to this rank. */
 #define kolo_alltoall(...)                                                                                             \
-    kolo_alltoall_at(&(const kolo_alltoall_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+    kolo_alltoall_at(&(const kolo_alltoall_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__), KOLO_HERE)
 kolo_status kolo_alltoall_at(const kolo_alltoall_args *args, kolo_type type, kolo_here here);
 
 typedef struct kolo_alltoallv_args {
@@ -263,7 +263,7 @@ typedef struct kolo_alltoallv_args {
 /* The same with any number of elements for each pair of ranks: received[] becomes what rank 0 has sent to this rank, then
  * what rank 1 has sent, and so on. If a rank has less room than it receives, the call fails on every rank. */
 #define kolo_alltoallv(...)                                                                                            \
-    kolo_alltoallv_at(&(const kolo_alltoallv_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+    kolo_alltoallv_at(&(const kolo_alltoallv_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__), KOLO_HERE)
 kolo_status kolo_alltoallv_at(const kolo_alltoallv_args *args, kolo_type type, kolo_here here);
 
 /* Waits until all ranks have called it. */
@@ -292,7 +292,7 @@ typedef struct kolo_send_args {
 
 /* Sends a message. Returns when the values may be changed, which for a large message is when it is received. */
 #define kolo_send(...)                                                                                                 \
-    kolo_send_at(&(const kolo_send_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+    kolo_send_at(&(const kolo_send_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__), KOLO_HERE)
 kolo_status kolo_send_at(const kolo_send_args *args, kolo_type type, kolo_here here);
 
 typedef struct kolo_receive_args {
@@ -307,7 +307,7 @@ typedef struct kolo_receive_args {
 
 /* Waits for a message. A message with more elements stays where it is, and the call fails with KOLO_INVALID. */
 #define kolo_receive(...)                                                                                              \
-    kolo_receive_at(&(const kolo_receive_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST(__VA_ARGS__), KOLO_HERE)
+    kolo_receive_at(&(const kolo_receive_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__), KOLO_HERE)
 kolo_status kolo_receive_at(const kolo_receive_args *args, kolo_type type, kolo_here here);
 
 typedef struct kolo_probe_args {

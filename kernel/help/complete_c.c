@@ -21,6 +21,7 @@ static bool hidden(const char *name, const char *start)
     if (!strncmp(name, "kolo_cell_", 10) || !strncmp(name, "In_", 3) || !strcmp(name, "_")) return true;
     if (!strncmp(name, "unnamed_", 8) || !strcmp(name, "kolo_value") || !strcmp(name, "kolo_cursor")) return true;
     if (!strcmp(name, "linux") || !strcmp(name, "unix") || ends_with(name, "_kind")) return true;
+    if (!strncmp(name, "KOLO_", 5) && ends_with(name, "_")) return true; /* a part of another macro */
     return name[0] == '_' && start[0] != '_';
 }
 

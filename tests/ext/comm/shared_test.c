@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -69,28 +70,109 @@ static bool check_all(void *memory, int rank, int size)
     return right;
 }
 
+typedef bool process_function(void *memory, int rank, int size);
+
+/* Runs a function in `size` processes that share memory. */
+static void run_processes(int size, process_function *function)
+{
+    void *memory = mmap(NULL, kolo_shared_bytes(size), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    for (int rank = 0; rank < size; rank++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) _exit(function(memory, rank, size) ? 0 : 1);
+    }
+    for (int rank = 0; rank < size; rank++) {
+        int status;
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    munmap(memory, kolo_shared_bytes(size));
+}
+
 static void processes_agree(void **state)
 {
     (void)state;
-    for (int size = 1; size <= 8; size += size < 3 ? 1 : 5) {
-        void *memory = mmap(NULL, kolo_shared_bytes(size), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        assert_ptr_not_equal(memory, MAP_FAILED);
-        for (int rank = 0; rank < size; rank++) {
-            pid_t child = fork();
-            assert_true(child >= 0);
-            if (child == 0) _exit(check_all(memory, rank, size) ? 0 : 1);
-        }
-        for (int rank = 0; rank < size; rank++) {
-            int status;
-            assert_true(wait(&status) > 0);
-            assert_int_equal(status, 0);
-        }
-        munmap(memory, kolo_shared_bytes(size));
+    for (int size = 1; size <= 8; size += size < 3 ? 1 : 5) run_processes(size, check_all);
+}
+
+/* Whether the call has failed with this sentence, which the member of rank 0 tells. */
+static bool differs(const kolo_shared *shared, kolo_status status, const char *sentence)
+{
+    kolo_failure failure = kolo_failure_take();
+    bool right = status == KOLO_COMM && strstr(failure.text, sentence) && shared->speaks == (shared->rank == 0);
+    if (!right) fprintf(stderr, "rank %d: wanted \"%s\", got \"%s\"\n", shared->rank, sentence, failure.text);
+    return right;
+}
+
+static bool check_differing(void *memory, int rank, int size)
+{
+    enum { MOST = 200000 };
+    static float values[MOST];
+    kolo_shared shared;
+    if (kolo_shared_open(&shared, memory, rank, size) != KOLO_OK) return false;
+    bool odd = rank == 3, right = true;
+    for (int round = 0; round < 20; round++) {
+        int64_t count = odd ? MOST - 100000 : MOST;
+        right =
+            right && differs(&shared, kolo_shared_allreduce(&shared, values, count, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM),
+                             "rank 0 called allreduce of 200000 floats, rank 3 allreduce of 100000 floats");
+        kolo_status status = odd ? kolo_shared_broadcast(&shared, values, 12, 2)
+                                 : kolo_shared_allreduce(&shared, values, 3, KOLO_TYPE_FLOAT, KOLO_REDUCE_MAX);
+        right =
+            right && differs(&shared, status,
+                             "all ranks must make the same call: rank 0 called allreduce of 3 floats, maximum, rank "
+                             "3 broadcast of 12 bytes from rank 2");
+        right = right && differs(&shared, kolo_shared_broadcast(&shared, values, 12, odd ? 1 : 0),
+                                 "broadcast of 12 bytes from rank 0, rank 3 broadcast of 12 bytes from rank 1");
+        right = right && check_floats(&shared, 70000, round); /* the group still works */
     }
+    kolo_shared_close(&shared);
+    return right;
+}
+
+static void calls_that_differ_fail_in_every_process(void **state)
+{
+    (void)state;
+    run_processes(5, check_differing);
+}
+
+/* Rank 1 gives signs of life for three times the limit, and then does not come. */
+static bool check_stalled(void *memory, int rank, int size)
+{
+    kolo_shared shared;
+    float value = 1;
+    if (kolo_shared_open(&shared, memory, rank, size) != KOLO_OK) return false;
+    shared.stall_limit = 0.5;
+    for (int k = 0; k < 150 && rank == 1; k++) {
+        kolo_show_life();
+        usleep(10000);
+    }
+    bool right = kolo_shared_allreduce(&shared, &value, 1, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM) == KOLO_OK;
+    if (rank == 1) return right;
+    kolo_status status = kolo_shared_allreduce(&shared, &value, 1, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM);
+    kolo_failure failure = kolo_failure_take();
+    const char *wanted = shared.speaks
+                             ? "rank 1 has not come for 0.5 s (KOLO_STALL_LIMIT): ranks 0, 2 wait in allreduce "
+                               "of 1 float"
+                             : KOLO_COMM_CALLED_OFF;
+    right = right && status == KOLO_COMM && strcmp(failure.text, wanted) == 0 && value == (float)size;
+    if (!right) fprintf(stderr, "rank %d: wanted \"%s\", got \"%s\"\n", rank, wanted, failure.text);
+    return right;
+}
+
+static void a_process_that_does_not_come_is_named(void **state)
+{
+    (void)state;
+    run_processes(3, check_stalled);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(processes_agree)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(processes_agree),
+        cmocka_unit_test(calls_that_differ_fail_in_every_process),
+        cmocka_unit_test(a_process_that_does_not_come_is_named),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,11 +42,25 @@ static void adds_in_the_order_of_the_sources(void **state)
     for (int i = 0; i < COUNT; i++) assert_true(sum[i] == 0x1p24f + 2 && one[i] == sum[i] && also_one[i] == 1);
 }
 
+/* Sums and products of integers wrap around instead of being undefined (the sanitizers watch). */
+static void integers_wrap_around(void **state)
+{
+    (void)state;
+    int32_t most[3] = {INT32_MAX, INT32_MIN, 1 << 20}, two[3] = {2, 2, 1 << 20}, to[3];
+    kolo_reduce_slice(KOLO_TYPE_INT32, KOLO_REDUCE_SUM, (void *[]){most, two}, 2, (void *[]){to}, 1, 0, 3);
+    assert_true(to[0] == INT32_MIN + 1 && to[1] == INT32_MIN + 2 && to[2] == 1 << 21);
+    kolo_reduce_slice(KOLO_TYPE_INT32, KOLO_REDUCE_PRODUCT, (void *[]){most, two}, 2, (void *[]){to}, 1, 0, 3);
+    assert_true(to[0] == -2 && to[1] == 0 && to[2] == 0);
+    kolo_reduce_slice(KOLO_TYPE_INT32, KOLO_REDUCE_MIN, (void *[]){most, two}, 2, (void *[]){to}, 1, 0, 3);
+    assert_true(to[0] == 2 && to[1] == INT32_MIN && to[2] == 1 << 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_cover_everything_in_whole_cache_lines),
         cmocka_unit_test(adds_in_the_order_of_the_sources),
+        cmocka_unit_test(integers_wrap_around),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
