@@ -2,7 +2,7 @@
 import re
 
 import pytest
-from test_mpi import BUILD, compile_program, make_small_pieces, mpirun, pytestmark  # noqa: F401
+from mpi_workshop import BUILD, compile_program, make_small_pieces, mpirun, pytestmark  # noqa: F401
 
 SUM = r"allreduce of 500 floats \(mismatch_ranks\.c:\d+\)"
 LINE = r" \(mismatch_ranks\.c:\d+\)"

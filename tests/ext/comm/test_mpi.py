@@ -1,28 +1,9 @@
 """mpi.c under Open MPI's own mpirun: mpi_ranks.c does the checks, one process a rank."""
 import os
-import shutil
-import subprocess
-from pathlib import Path
 
 import patience
 import pytest
-
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
-FLAGS = ["-std=gnu17", "-g", "-O2", "-fPIC", "-pthread", f"-I{ROOT}/ext/include", f"-I{ROOT}/ext"]
-
-pytestmark = pytest.mark.skipif(
-    not shutil.which("mpirun"), reason="mpirun is not there, so NOTHING of ext/comm/mpi*.c was tested: apt install openmpi-bin"
-)
-
-
-def compile_program(target, library, *flags, compiler="gcc", source="mpi_ranks.c"):
-    subprocess.run(
-        [compiler, *FLAGS, *flags, HERE / source, "-o", target, f"-L{library}", "-lkolo", "-lm", f"-Wl,-rpath,{library}"],
-        check=True,
-    )
-    return target
+from mpi_workshop import BUILD, compile_program, make_small_pieces, mpirun, pytestmark  # noqa: F401
 
 
 @pytest.fixture(scope="module")
@@ -35,36 +16,10 @@ def program_with_mpi(tmp_path_factory):
     return compile_program(tmp_path_factory.mktemp("mpi") / "mpi_ranks", BUILD / "lib", "-DWITH_MPI", compiler="mpicc")
 
 
-def make_small_pieces(library):
-    """A plugin that moves at most 4000 bytes a call, as the real one moves at most 2^30, and shares no memory."""
-    shutil.copy(BUILD / "lib/libkolo.so", library)
-    subprocess.run(
-        ["mpicc", *FLAGS, "-DKOLO_MPI_PIECE=4000", "-DKOLO_MPI_SHARED=false", "-shared", *sorted((ROOT / "ext/comm").glob("mpi*.c")),
-         "-o", library / "libkolo_mpi.so", f"-L{library}", "-lkolo", "-Wl,-rpath,$ORIGIN"],
-        check=True,
-    )  # fmt: skip
-    return library
-
-
 @pytest.fixture(scope="module")
 def program_of_small_pieces(tmp_path_factory):
     library = make_small_pieces(tmp_path_factory.mktemp("small"))
     return compile_program(library / "mpi_ranks", library)
-
-
-def mpirun(ranks, *command, threads=1, limit=60, stall_limit=None):
-    """threads is a rank's share of cores, as kolorun sets it. More than there are cores make the host crowded: then
-    ranks share memory, or (in small pieces) use MPI's nonblocking operations, and sleep while they wait."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMIX_", "PRTE_"))}
-    environment |= {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "KOLO_THREADS": str(threads)}
-    environment |= {} if stall_limit is None else {"KOLO_STALL_LIMIT": str(stall_limit)}
-    start = patience.now()
-    result = patience.run(
-        ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-H", f"localhost:{ranks}", "-np", str(ranks), *command],
-        env=environment, capture_output=True, text=True, timeout=limit, stdin=subprocess.DEVNULL,
-    )
-    result.seconds = patience.now() - start
-    return result
 
 
 def assert_passes(result):
