@@ -163,10 +163,11 @@ def test_interrupt_ends_a_job_that_keeps_going(programs, tmp_path):
 # --- beginning anew ------------------------------------------------------------------------------------------------
 
 def test_a_job_that_fails_is_started_again(tmp_path):
-    script = "test $OMPI_COMM_WORLD_RANK = 1 && echo x >>$0/starts; test $(wc -l <$0/starts) -gt 2 && { echo through; exit 0; }; " \
-             "test $OMPI_COMM_WORLD_RANK = 1 && kill -9 $$; sleep 600000"
-    job = run("-np", 2, "--restarts", 3, "--output-filename", tmp_path / "out", "sh", "-c",
-              "touch $0/starts; sleep 0.3; " + script, tmp_path)
+    rank_1 = "echo x >>$0/starts; test $(wc -l <$0/starts) -gt 2 || kill -9 $$; echo through"
+    rank_0 = "until test $(wc -l <$0/starts) -gt 2; do sleep 0.05; done"
+    script = f"if test $OMPI_COMM_WORLD_RANK = 1; then {rank_1}; else {rank_0}; fi"
+    (tmp_path / "starts").touch()
+    job = run("-np", 2, "--restarts", 3, "sh", "-c", script, tmp_path)
     said = [line for line in sentences(job.err) if line.startswith("restart")]
     assert job.code == 0 and said == [f"restart {i} of 3 after rank 1 was killed by signal 9" for i in (1, 2)]
     assert (tmp_path / "starts").read_text() == "x\n" * 3 and b"[1,1]<stdout>:through" in job.out
