@@ -99,28 +99,27 @@ typedef struct kolo_strategy {
  *
  * In the rules c is the centre, x a worker's weights, p what they were after the worker's last exchange, τ the .window,
  * n the number of workers, and g the mean gradient. Default windows are dist-keras's, unless a source is named. */
-#define KOLO_WORKERS_(kind, ...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_##kind##_kind, __VA_ARGS__})
 /* Each batch: the optimizer updates c with g of the worker's x; x ← c. .window is 1. */
-#define kolo_parameter_server(...) KOLO_WORKERS_(parameter_server, __VA_ARGS__)
+#define kolo_parameter_server(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_parameter_server_kind, __VA_ARGS__})
 /* c ← c + (x − p), x ← c; τ = 5. Dean et al. 2012. With many workers it diverges, as published. */
-#define kolo_downpour(...) KOLO_WORKERS_(downpour, __VA_ARGS__)
+#define kolo_downpour(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_downpour_kind, __VA_ARGS__})
 /* c ← c + (x − p) / τ, x ← c; τ = 12. Hermans 2017: accumulated gradient normalization. */
-#define kolo_adag(...) KOLO_WORKERS_(adag, __VA_ARGS__)
+#define kolo_adag(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_adag_kind, __VA_ARGS__})
 /* c ← c + (x − p) / (s + 1), x ← c; τ = 5; s: the exchanges of others since the worker's last. Jiang et al. 2017. */
-#define kolo_dynsgd(...) KOLO_WORKERS_(dynsgd, __VA_ARGS__)
+#define kolo_dynsgd(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_dynsgd_kind, __VA_ARGS__})
 /* All at once: x ← x' − α(x − c), c ← c + αΣ(x − c), where x' is x after the window's last step, and x before it;
  * τ = 1; α = 0.9 / n unless .learning_rate or .rho is given. Where n · α ≥ 2 it diverges. Zhang, Choromanska, LeCun
  * 2015, equations 5 and 6. */
-#define kolo_easgd(...) KOLO_WORKERS_(easgd, __VA_ARGS__)
+#define kolo_easgd(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_easgd_kind, __VA_ARGS__})
 /* d = α(x − c), x ← x − d, c ← c + d; τ = 32. The same, algorithm 1. */
-#define kolo_async_easgd(...) KOLO_WORKERS_(async_easgd, __VA_ARGS__)
+#define kolo_async_easgd(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_async_easgd_kind, __VA_ARGS__})
 /* The same exchange; a step is v ← μv + Δ, x ← x + v, where Δ is what the optimizer adds at x + μv; τ = 32. The same,
  * algorithm 2. */
-#define kolo_async_eamsgd(...) KOLO_WORKERS_(async_eamsgd, __VA_ARGS__)
+#define kolo_async_eamsgd(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_async_eamsgd_kind, __VA_ARGS__})
 /* All at once: c ← Σx / n, x ← c; τ: an epoch. */
-#define kolo_averaging(...) KOLO_WORKERS_(averaging, __VA_ARGS__)
+#define kolo_averaging(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_averaging_kind, __VA_ARGS__})
 /* The same with τ = 8. Stich 2019: local SGD. */
-#define kolo_local_sgd(...) KOLO_WORKERS_(local_sgd, __VA_ARGS__)
+#define kolo_local_sgd(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_local_sgd_kind, __VA_ARGS__})
 
 /* ---------------------------------------------------------------------- 7 compile, fit, evaluate, predict */
 

@@ -51,8 +51,12 @@ def check_ended(result, seconds):
     assert result.seconds < seconds
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("case", CASES)
+OFTEN = [(case, way) for case in CASES for way in ("shared", "messages")]
+RARELY = [pytest.param(case, way, marks=pytest.mark.long("ranks that spin compare their calls in the same way"))
+          for case in CASES for way in ("cores", "spinning")]
+
+
+@pytest.mark.parametrize("case, way", OFTEN + RARELY)
 def test_calls_that_differ_end_all_ranks_with_one_sentence(programs, way, case):
     result = run(programs, way, case)
     usual, odd = CASES[case]

@@ -31,7 +31,8 @@ int main(int argc, char **argv)
     kolo_callback backup = kolo_backup_and_restore(argv[1], .save_freq = 2);
     const kolo_history *history =
         kolo_fit(model, data, .epochs = 5, .batch_size = 20, .verbose = KOLO_NONE, .callbacks = {backup, killer});
-    if (history) printf("%d batches, loss %.9g\n", batches, history->epoch[history->epochs - 1].loss);
+    if (history && kolo_rank() == 0)
+        printf("%d batches, loss %.9g\n", batches, history->epoch[history->epochs - 1].loss);
     kolo_model_free(&model);
     kolo_data_free(&data);
     return kolo_finish();

@@ -30,7 +30,7 @@ def learnt(folder, strategy, *options, ranks=1):
     return (folder / "w.safetensors").read_bytes(), json.loads((folder / "h.json").read_text())
 
 
-@pytest.mark.parametrize("strategy", [pytest.param(name, marks=[] if name in ("downpour", "easgd") else pytest.mark.long("one strategy after the other"))
+@pytest.mark.parametrize("strategy", [pytest.param(name, marks=[] if name == "downpour" else pytest.mark.long("one strategy after the other"))
                                       for name in AS_IT_COMES + AT_ONCE])
 def test_ranks_in_turn_are_threads_in_turn(tmp_path, strategy):
     threads, first = learnt(tmp_path, strategy, "--deterministic", "--workers", 3)
@@ -56,6 +56,7 @@ def test_what_happens_over_ranks_is_replayed_over_threads(tmp_path, strategy):
     assert ranks == learnt(tmp_path, strategy, "--replay", order, ranks=3)[0]
 
 
+@pytest.mark.long("the same as above with other numbers")
 def test_a_rank_may_have_several_workers(tmp_path):
     four, history = learnt(tmp_path, "downpour", "--deterministic", "--workers", 2, ranks=2)
     assert history["workers"] == 4
@@ -71,8 +72,12 @@ def test_wrong_options_end_all_ranks_with_a_sentence(options, sentence):
     assert done.returncode != 0 and sentence in done.stdout + done.stderr, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("strategy, what, code", [("downpour", "kill", 137), ("async_easgd", "segv", 139), ("easgd", "kill", 137),
-                                                  ("parameter_server", "exit", 0)])
+OTHER_END = pytest.mark.long("another way to end")
+ENDED_BY_SEGV = pytest.param("async_easgd", "segv", 139, marks=OTHER_END)
+ENDED_BY_EXIT = pytest.param("parameter_server", "exit", 0, marks=OTHER_END)
+
+
+@pytest.mark.parametrize("strategy, what, code", [("downpour", "kill", 137), ("easgd", "kill", 137), ENDED_BY_SEGV, ENDED_BY_EXIT])
 def test_the_others_go_on_without_a_dead_worker(tmp_path, strategy, what, code):
     history = tmp_path / "h.json"
     done = train(strategy, "--history", history, ranks=3, launch=["--keep-going"], fault=f"rank=2,step=4,what={what}")
@@ -101,7 +106,7 @@ def test_a_slow_rank_takes_fewer_batches(tmp_path):
         assert sum(batches) == 23 and batches[1] < batches[0] and batches[1] < batches[2], batches
 
 
-@pytest.mark.parametrize("strategy", ["downpour", "easgd"])
+@pytest.mark.parametrize("strategy", ["downpour", pytest.param("easgd", marks=pytest.mark.long("a second strategy"))])
 def test_a_worker_that_hangs_ends_all_after_the_limit(strategy):
     done = train(strategy, ranks=3, launch=["--stall-limit", "2", "--fault", "rank=2,step=4,what=hang"])
     said = done.stdout + done.stderr
