@@ -115,14 +115,14 @@ static kolo_status sum_batch(const kolo_engine *engine, const kolo_device_contex
 {
     const kolo_shard *shard = engine->shard;
     const kolo_stream_kind *streams = context->streams;
-    char *partials = engine->contexts[context->memory].partials;
+    double *partials = engine->contexts[context->memory].partials;
     int64_t microbatches = kolo_batch_microbatches(shard->batch);
     size_t row = (size_t)count * sizeof(double);
     KOLO_TRY(streams->clear(context->stream, partials, (size_t)microbatches * row));
     for (int64_t microbatch = shard->first_microbatch; microbatch < shard->end_microbatch; microbatch++)
-        KOLO_TRY(streams->copy(context->stream, partials + (size_t)microbatch * row,
+        KOLO_TRY(streams->copy(context->stream, partials + microbatch * count,
                                partial_of(engine, context, op, microbatch), row));
-    KOLO_TRY(sum_over_group(engine, context, (double *)(void *)partials, microbatches * count));
+    KOLO_TRY(sum_over_group(engine, context, partials, microbatches * count));
     return streams->sum(context->stream, kolo_engine_reduced(context, op), partials, row, (int)microbatches, count);
 }
 

@@ -33,8 +33,8 @@ typedef struct kolo_device_context {
     kolo_program_weights weights; /* base addresses, to which offsets are added; only its operations' weights exist */
     float *gradient; /* of one segment, before it is copied to home; NULL: segments write to home's memory */
     void *reduced;
-    char *partials; /* [microbatches of a batch], each as long as the longest partial: for a reduction over the group in
-                       deterministic mode */
+    double *partials; /* [microbatches of a batch], each as long as the longest partial: for a reduction over the group
+                       in deterministic mode */
     kolo_activations **activation_sets; /* [activation_set_count], activation_stride bytes apart */
     char *activation_blocks;
     size_t activation_stride;

@@ -120,7 +120,8 @@ static int start(struct job *job)
 /* srun has started several kolorun: only the first says so. */
 static int refuse_tasks(void)
 {
-    if (strcmp(getenv("SLURM_PROCID"), "0")) return KOLORUN_WRONG_USE;
+    const char *number = getenv("SLURM_PROCID");
+    if (number && strcmp(number, "0")) return KOLORUN_WRONG_USE;
     return launch_say(KOLORUN_WRONG_USE,
                       "srun has started kolorun %s times: wanted kolorun without srun, in sbatch or salloc, or srun "
                       "-n1",

@@ -35,8 +35,8 @@ void kolo_center_link_interrupt(kolo_center_link *link);
 
 /* News for all ranks, each with a number that both sides count. Rank 0 tells them; the first worker of each other rank
  * hears them, and waits until they are told. fail(): those that wait fail instead. */
-kolo_status kolo_center_server_tell(kolo_center_server *server, int64_t number, const void *news, size_t bytes);
+kolo_status kolo_center_server_tell(kolo_center_server *server, int64_t number, const void *data, size_t bytes);
 void kolo_center_server_fail(kolo_center_server *server);
-kolo_status kolo_center_link_hear(kolo_center_link *link, int64_t number, void *news, size_t bytes);
+kolo_status kolo_center_link_hear(kolo_center_link *link, int64_t number, void *data, size_t bytes);
 
 #endif

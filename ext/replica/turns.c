@@ -159,7 +159,7 @@ static kolo_status read_turn(const char *path, json_t *from, const kolo_order_he
         json_integer_value(worker) >= head->workers || count > (size_t)head->steps)
         return kolo_fail(KOLO_FORMAT, "%s: exchange %d of an epoch: wanted [worker, [batches]] with a worker below %d",
                          path, turns->count, head->workers);
-    int *batch = malloc(count * sizeof *batch + 1);
+    int *batch = calloc(count + 1, sizeof *batch);
     if (!batch) return kolo_fail_memory(count * sizeof *batch, "the order of exchanges");
     kolo_status status = KOLO_OK;
     for (size_t i = 0; i < count && status == KOLO_OK; i++) {

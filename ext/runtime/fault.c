@@ -62,19 +62,27 @@ static kolo_status add(int rank, int64_t step, const char *what)
     return KOLO_OK;
 }
 
+/* Reads a part like "rank=3". False: it is another, or has no number. */
+static bool read_number(const char *part, const char *name, int64_t *number)
+{
+    size_t length = strlen(name);
+    char *end;
+    if (strncmp(part, name, length) != 0) return false;
+    *number = strtoll(part + length, &end, 10);
+    return end != part + length && !*end && *number <= INT32_MAX && *number >= INT32_MIN;
+}
+
 /* Reads one fault of the variable: "rank=3,step=10,what=slow:5x". */
 static kolo_status read_fault(char *text)
 {
-    int rank = 0;
-    long long step = 0;
+    int64_t rank = 0, step = 0;
     char *rest, *what = NULL;
     for (char *part = strtok_r(text, ",", &rest); part; part = strtok_r(NULL, ",", &rest)) {
-        char behind;
         if (strncmp(part, "what=", 5) == 0) what = part + 5;
-        else if (sscanf(part, "rank=%d%c", &rank, &behind) != 1 && sscanf(part, "step=%lld%c", &step, &behind) != 1)
+        else if (!read_number(part, "rank=", &rank) && !read_number(part, "step=", &step))
             return kolo_fail(KOLO_INVALID, "wanted rank=N, step=N and what=" KINDS ", got \"%.40s\"", part);
     }
-    return add(rank, step, what);
+    return add((int)rank, step, what);
 }
 
 static void read_variable(void)
