@@ -109,10 +109,20 @@ static void take_stop(struct job *job, int signal)
     else job_interrupt(job, signal);
 }
 
+/* No program is left that could use its time to end. mpirun may hang if ranks have ended while it was starting others,
+ * so it is ended, too. */
+static void hurry_mpirun(struct job *job)
+{
+    long now = clock_now();
+    if (now + 300 < job->term_mpirun_at) job->term_mpirun_at = now + 300;
+    if (now + 2000 < job->kill_all_at) job->kill_all_at = now + 2000;
+}
+
 void job_release(struct job *job)
 {
     bool stay = job->interrupted || job->options->keep_going;
     bool all = job->ended == job->started && (job->started == job->ranks || job->ending);
+    if (all && job->ending) hurry_mpirun(job);
     for (int i = 0; i < job->ranks && (all || !stay); i++) {
         struct job_rank *rank = &job->rank[i];
         if (!rank->wire || !rank->ended || rank->released) continue;
