@@ -1,4 +1,5 @@
-/* See center.h. All functions whose names do not begin with kolo_ are called with the lock held. */
+/* See center.h. All functions whose names do not begin with kolo_ are called with the lock held, but for those that
+ * open the centre. */
 #include "replica/center.h"
 
 #include <errno.h>
@@ -113,6 +114,12 @@ static kolo_status called_off(const kolo_center *center)
                      center->stalled, center->stall_limit, w->batches[w->exchange.batches - 1]);
 }
 
+static void end_epoch(kolo_center *center, ending how)
+{
+    if (center->ended < how) center->ended = how;
+    pthread_cond_broadcast(&center->changed);
+}
+
 /* Fails the epoch if a worker trains on one batch for longer than the limit, and ten times as long as on any before. */
 static void look_for_stalled(kolo_center *center)
 {
@@ -121,8 +128,7 @@ static void look_for_stalled(kolo_center *center)
         const worker *w = &center->workers[i];
         if (w->gone || !w->trains || kolo_now() - w->given_at < limit) continue;
         center->stalled = i;
-        center->ended = FAILED;
-        pthread_cond_broadcast(&center->changed);
+        end_epoch(center, FAILED);
     }
 }
 
@@ -187,22 +193,18 @@ void kolo_center_begin(kolo_center *center, const kolo_center_epoch *epoch)
     pthread_mutex_unlock(&center->lock);
 }
 
-static void end_epoch(kolo_center *center, ending how)
-{
-    pthread_mutex_lock(&center->lock);
-    if (center->ended < how) center->ended = how;
-    pthread_cond_broadcast(&center->changed);
-    pthread_mutex_unlock(&center->lock);
-}
-
 void kolo_center_stop(kolo_center *center)
 {
+    pthread_mutex_lock(&center->lock);
     end_epoch(center, STOPPED);
+    pthread_mutex_unlock(&center->lock);
 }
 
 void kolo_center_fail(kolo_center *center)
 {
+    pthread_mutex_lock(&center->lock);
     end_epoch(center, FAILED);
+    pthread_mutex_unlock(&center->lock);
 }
 
 /* Whether a worker still has to exchange what it has learnt. */
@@ -232,13 +234,13 @@ kolo_status kolo_center_finish(kolo_center *center)
     while (center->ended != FAILED && any_left(center) &&
            (any_pending(center) || (!center->ended && batches_are_left(center))))
         wait_for_change(center);
-    bool failed = center->ended == FAILED;
+    kolo_status status = center->ended == FAILED ? called_off(center) : KOLO_OK;
     center->over = true;
     center->epoch.turns = NULL;
     center->epoch.record = NULL;
     pthread_cond_broadcast(&center->changed);
     pthread_mutex_unlock(&center->lock);
-    return failed ? called_off(center) : KOLO_OK;
+    return status;
 }
 
 int kolo_center_trained(kolo_center *center, kolo_totals *totals)

@@ -17,7 +17,6 @@ typedef enum request_kind { HELLO = 1, NEXT, EXCHANGE, HEAR } request_kind;
 
 typedef struct request {
     request_kind kind;
-    int worker;
     int64_t number; /* NEXT: the epoch; HEAR: of the news */
     double samples; /* EXCHANGE: of the gradient */
     bool reports;   /* NEXT, EXCHANGE: `totals` are those of a batch */
@@ -134,6 +133,12 @@ static const news *find_news(const kolo_center_server *server, int64_t number)
     return found;
 }
 
+static kolo_status send_reply(client *c, const reply *answer, const void *data, size_t bytes)
+{
+    const kolo_channel_part parts[] = {{answer, sizeof *answer}, {data, bytes}};
+    return c->server->channels->send(c->channel, parts, 2);
+}
+
 /* Waits for news, and sends them. */
 static kolo_status answer_hear(client *c, const request *r)
 {
@@ -143,9 +148,7 @@ static kolo_status answer_hear(client *c, const request *r)
     const news *found = find_news(server, r->number); /* it stays until this client has heard it */
     pthread_mutex_unlock(&server->lock);
     reply answer = {.status = found ? KOLO_OK : KOLO_COMM};
-    const kolo_channel_part parts[] = {{&answer, sizeof answer},
-                                       {found ? found->data : NULL, found ? found->bytes : 0}};
-    kolo_status status = server->channels->send(c->channel, parts, 2);
+    kolo_status status = send_reply(c, &answer, found ? found->data : NULL, found ? found->bytes : 0);
     pthread_mutex_lock(&server->lock);
     if (found) c->heard = r->number;
     forget_news(server);
@@ -155,12 +158,6 @@ static kolo_status answer_hear(client *c, const request *r)
 }
 
 /* ---------------------------------------------------------------- a client's thread on rank 0 */
-
-static kolo_status send_reply(client *c, const reply *answer, const void *data, size_t bytes)
-{
-    const kolo_channel_part parts[] = {{answer, sizeof *answer}, {data, bytes}};
-    return c->server->channels->send(c->channel, parts, 2);
-}
 
 /* Moves a failure of the centre to the reply, for the worker's own rank to report. */
 static void tell_why(reply *answer)
@@ -335,7 +332,7 @@ static kolo_status open_link(const kolo_link_args *args, int number, const char 
     reply answer;
     const char *data;
     size_t bytes;
-    return ask(made, &(request){.kind = HELLO, .worker = made->worker}, NULL, 0, HELLO_SECONDS, &answer, &data, &bytes);
+    return ask(made, &(request){.kind = HELLO}, NULL, 0, HELLO_SECONDS, &answer, &data, &bytes);
 }
 
 static kolo_status open_links(const kolo_link_args *args, char (*addresses)[KOLO_CHANNEL_ADDRESS],
@@ -433,7 +430,7 @@ void kolo_center_link_close(kolo_center_link **link)
 
 static request make_request(kolo_center_link *link, request_kind kind)
 {
-    request made = {.kind = kind, .worker = link->worker, .reports = link->reports, .totals = link->totals};
+    request made = {.kind = kind, .reports = link->reports, .totals = link->totals};
     link->reports = false;
     return made;
 }

@@ -30,9 +30,8 @@ typedef struct kolo_workers_run {
     int window;              /* batches between two exchanges of a worker */
     const kolo_turns *turns; /* the order of exchanges; NULL: as it happens */
     kolo_turns *record;      /* gets the exchanges that happen; NULL: nobody wants them */
-    /* Called by the thread of the process's first worker, which is the caller's, before and after each of its batches.
-     * trained: batches that all workers have trained on; totals: of these. On other ranks than 0 both are of this
-     * process. */
+    /* Called on rank 0 by the thread of its first worker, which is the caller's, before and after each of its batches.
+     * trained: batches that all workers have trained on; totals: of these. */
     kolo_status (*watch)(void *watcher, bool before, int trained, const kolo_totals *totals);
     void *watcher;
 } kolo_workers_run;

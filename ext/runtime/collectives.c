@@ -8,9 +8,7 @@
 
 /* ---------------------------------------------------------------- arguments */
 
-/* Checks what all collectives require: a count of at least 0, and an array unless it is 0. `times` is the number of
- * ranks whose elements the array holds. */
-static kolo_status check_array(const void *array, int64_t count, int times, kolo_type type, const char *name)
+kolo_status kolo_check_array(const void *array, int64_t count, int times, kolo_type type, const char *name)
 {
     if (count < 0) return kolo_fail(KOLO_INVALID, "wanted a count of at least 0, got %lld", (long long)count);
     int64_t bytes;
@@ -54,7 +52,7 @@ static void divide(void *values, int64_t count, kolo_type type, int by)
 static kolo_status allreduce(const kolo_allreduce_args *args, kolo_type type)
 {
     kolo_comm *ranks = kolo_world_comm();
-    KOLO_TRY(check_array(args->values, args->count, 1, type, "values"));
+    KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
     KOLO_TRY(check_reduction(args->op, type));
     KOLO_TRY(ranks->kind->allreduce(ranks, args->values, args->count, type, args->op));
     if (args->op == KOLO_REDUCE_MEAN) divide(args->values, args->count, type, ranks->size);
@@ -75,12 +73,12 @@ static kolo_status check_group(const kolo_grouped_allreduce_args *args, int64_t 
     if (args->number > 0 && (!args->arrays || !args->counts))
         return kolo_fail(KOLO_INVALID, "wanted %d arrays with their counts, got NULL", args->number);
     for (int i = 0; i < args->number; i++) {
-        KOLO_TRY(check_array(args->arrays[i], args->counts[i], 1, KOLO_TYPE_FLOAT,
-                             kolo_phrase("values in array %d", i)));
+        KOLO_TRY(kolo_check_array(args->arrays[i], args->counts[i], 1, KOLO_TYPE_FLOAT,
+                                  kolo_phrase("values in array %d", i)));
         if (__builtin_add_overflow(*total, args->counts[i], total))
             return kolo_fail(KOLO_INVALID, "wanted counts that fit in memory");
     }
-    return check_array(args, *total, 1, KOLO_TYPE_FLOAT, "values");
+    return kolo_check_array(args, *total, 1, KOLO_TYPE_FLOAT, "values");
 }
 
 static kolo_status grouped_allreduce(const kolo_grouped_allreduce_args *args)
@@ -136,8 +134,8 @@ static kolo_status reduce_parts(const kolo_reduce_scatter_args *args, kolo_type 
 
 static kolo_status reduce_scatter(const kolo_reduce_scatter_args *args, kolo_type type)
 {
-    KOLO_TRY(check_array(args->values, args->count, kolo_size(), type, "values"));
-    KOLO_TRY(check_array(args->mine, args->count, 1, type, "elements of room for this rank's part"));
+    KOLO_TRY(kolo_check_array(args->values, args->count, kolo_size(), type, "values"));
+    KOLO_TRY(kolo_check_array(args->mine, args->count, 1, type, "elements of room for this rank's part"));
     KOLO_TRY(check_reduction(args->op, type));
     kolo_call_describe(type, KOLO_CALL_REDUCE_SCATTER);
     kolo_status status = reduce_parts(args, type);
@@ -158,7 +156,7 @@ kolo_status kolo_reduce_scatter_at(const kolo_reduce_scatter_args *args, kolo_ty
 static kolo_status broadcast(const kolo_broadcast_args *args, kolo_type type)
 {
     kolo_comm *ranks = kolo_world_comm();
-    KOLO_TRY(check_array(args->values, args->count, 1, type, "values"));
+    KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
     KOLO_TRY(check_rank(args->root, "root"));
     kolo_call_describe(type, KOLO_CALL_NONE);
     kolo_status status =
@@ -176,8 +174,8 @@ kolo_status kolo_broadcast_at(const kolo_broadcast_args *args, kolo_type type, k
 static kolo_status allgather(const kolo_allgather_args *args, kolo_type type)
 {
     kolo_comm *ranks = kolo_world_comm();
-    KOLO_TRY(check_array(args->values, args->count, 1, type, "values"));
-    KOLO_TRY(check_array(args->all, args->count, ranks->size, type, "elements of room for all ranks' values"));
+    KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
+    KOLO_TRY(kolo_check_array(args->all, args->count, ranks->size, type, "elements of room for all ranks' values"));
     kolo_call_describe(type, KOLO_CALL_NONE);
     kolo_status status =
         ranks->kind->allgather(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->all);

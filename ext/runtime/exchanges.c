@@ -7,16 +7,6 @@
 
 #include "comm/call.h"
 
-static kolo_status check_elements(const void *array, int64_t count, kolo_type type, const char *name)
-{
-    int64_t bytes;
-    if (count < 0) return kolo_fail(KOLO_INVALID, "wanted a count of at least 0, got %lld", (long long)count);
-    if (__builtin_mul_overflow(count, (int64_t)kolo_type_bytes(type), &bytes))
-        return kolo_fail(KOLO_INVALID, "wanted a count that fits in memory, got %lld", (long long)count);
-    if (!array && count > 0) return kolo_fail(KOLO_INVALID, "wanted %lld %s, got NULL", (long long)count, name);
-    return KOLO_OK;
-}
-
 /* ---------------------------------------------------------------- exchanges */
 
 /* What a rank tells all others before an exchange. */
@@ -94,8 +84,8 @@ static kolo_status gather(exchange *x, const kolo_allgatherv_args *args)
 static kolo_status allgatherv(const kolo_allgatherv_args *args, kolo_type type)
 {
     exchange x;
-    KOLO_TRY(check_elements(args->values, args->count, type, "values"));
-    KOLO_TRY(check_elements(args->all, args->room, type, "elements of room for all ranks' values"));
+    KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
+    KOLO_TRY(kolo_check_array(args->all, args->room, 1, type, "elements of room for all ranks' values"));
     kolo_call_describe(type, KOLO_CALL_ALLGATHERV);
     kolo_status status = exchange_open(&x, args->room, &args->count, 1, type);
     if (status == KOLO_OK) status = gather(&x, args);
@@ -140,12 +130,12 @@ static kolo_status alltoallv(const kolo_alltoallv_args *args, kolo_type type)
     int64_t total = 0;
     if (!args->counts) return kolo_fail(KOLO_INVALID, "wanted %d counts, got NULL", kolo_size());
     for (int i = 0; i < kolo_size(); i++) {
-        KOLO_TRY(check_elements(args, args->counts[i], type, "values"));
+        KOLO_TRY(kolo_check_array(args, args->counts[i], 1, type, "values"));
         if (__builtin_add_overflow(total, args->counts[i], &total))
             return kolo_fail(KOLO_INVALID, "wanted counts that fit in memory");
     }
-    KOLO_TRY(check_elements(args->values, total, type, "values"));
-    KOLO_TRY(check_elements(args->received, args->room, type, "elements of room for what is received"));
+    KOLO_TRY(kolo_check_array(args->values, total, 1, type, "values"));
+    KOLO_TRY(kolo_check_array(args->received, args->room, 1, type, "elements of room for what is received"));
     kolo_call_describe(type, KOLO_CALL_ALLTOALLV);
     kolo_status status = exchange_open(&x, args->room, args->counts, kolo_size(), type);
     if (status == KOLO_OK) status = swap(&x, args);
@@ -204,7 +194,7 @@ static kolo_status check_tag(int tag, bool any)
 static kolo_status send(const kolo_send_args *args, kolo_type type)
 {
     kolo_comm *ranks = kolo_world_comm();
-    KOLO_TRY(check_elements(args->values, args->count, type, "values"));
+    KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
     KOLO_TRY(check_partner(args->to, false, "to send to"));
     KOLO_TRY(check_tag(args->tag, false));
     return ranks->kind->send(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->to, args->tag);
@@ -220,7 +210,7 @@ static kolo_status receive(const kolo_receive_args *args, kolo_type type)
 {
     kolo_comm *ranks = kolo_world_comm();
     kolo_message message = {.from = KOLO_ANY_RANK};
-    KOLO_TRY(check_elements(args->values, args->count, type, "elements of room for a message"));
+    KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "elements of room for a message"));
     KOLO_TRY(check_partner(args->from, true, "to receive from"));
     KOLO_TRY(check_tag(args->tag, true));
     kolo_status status = ranks->kind->receive(ranks, args->values, (size_t)args->count * kolo_type_bytes(type),

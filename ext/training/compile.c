@@ -97,12 +97,11 @@ static void use_ranks_as_workers(kolo_strategy *strategy)
     if (has && !strategy->workers && !strategy->devices && !strategy->device_names[0]) strategy->workers = 1;
 }
 
-/* What strategies of workers cannot do. */
-static kolo_status check_workers(const kolo_compile_args *args)
+/* What a centre that the optimizer updates cannot do. */
+static kolo_status check_center(const kolo_compile_args *args)
 {
     const kolo_strategy_kind *kind = kolo_strategy_kind_of(&args->strategy);
     const kolo_optimizer *optimizer = &args->optimizer;
-    if (!kolo_strategy_has_workers(kind)) return KOLO_OK;
     if (!kind->updates_center) return KOLO_OK;
     if (args->precision == KOLO_MIXED_FP16)
         return kolo_fail(KOLO_UNSUPPORTED, "strategy %s: wanted a precision without loss scaling, got KOLO_MIXED_FP16",
@@ -152,7 +151,7 @@ static kolo_status compile(const kolo_compile_args *args)
     kolo_strategy strategy = args->strategy;
     keep_zeros(&strategy);
     if (args->optimizer.distributed && kolo_size() > 1) use_ranks_as_workers(&strategy);
-    KOLO_TRY(check_workers(args));
+    KOLO_TRY(check_center(args));
     KOLO_TRY(place(model, &strategy, &where));
     close_engines(model);
     model->close_engines = close_engines;

@@ -517,72 +517,6 @@ static void a_requested_stop_ends_all(void **state)
     kolo_data_free(&data);
 }
 
-/* ---------------------------------------------------------------- wrong input */
-
-static void refuse(kolo_strategy strategy, const char *sentence)
-{
-    kolo_data *data = small_data(SAMPLES);
-    kolo_model *model = small_model();
-    kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY, .strategy = strategy);
-    if (!kolo_failed()) assert_null(kolo_fit(model, data, .batch_size = BATCH, .verbose = KOLO_NONE));
-    if (!strstr(kolo_last_error().text, sentence)) fail_msg("wanted \"%s\" in: %s", sentence, kolo_last_error().text);
-    kolo_clear_error();
-    kolo_model_free(&model);
-    kolo_data_free(&data);
-}
-
-static void refuse_file(const char *text, const char *sentence)
-{
-    char file[] = "/tmp/kolo_order_XXXXXX";
-    int made = mkstemp(file);
-    assert_true(made >= 0 && write(made, text, strlen(text)) == (ssize_t)strlen(text));
-    close(made);
-    refuse(kolo_downpour(.workers = 2, .window = 2, .replay = file), sentence);
-    remove(file);
-}
-
-static void wrong_options_are_sentences(void **state)
-{
-    (void)state;
-    refuse(kolo_downpour(.workers = -1), ".workers: wanted 1 to 256, got -1");
-    refuse(kolo_downpour(.workers = 257), ".workers: wanted 1 to 256, got 257");
-    refuse(kolo_downpour(.workers = 2, .devices = 2), "wanted .workers or .devices, got 2 and 2");
-    refuse(kolo_downpour(.workers = 2, .window = -3), ".window: wanted at least 1 batch, got -3");
-    refuse(kolo_downpour(.workers = 2, .turns = "0 1 2"), ".turns: wanted numbers of workers from 0 to 1");
-    refuse(kolo_downpour(.workers = 2, .turns = ""), ".turns: wanted numbers of workers from 0 to 1");
-    refuse(kolo_downpour(.workers = 2, .turns = "0 x"), ".turns: wanted numbers of workers from 0 to 1");
-    refuse(kolo_downpour(.workers = 2, .turns = "0", .replay = "a"), "wanted .turns or .replay, got both");
-    refuse(kolo_easgd(.workers = 2, .turns = "0 1"), ".turns: wanted none, since all workers exchange at once");
-    refuse(kolo_async_easgd(.rho = -1), ".rho: wanted at least 0, got -1");
-    refuse(kolo_async_easgd(.rho = 100), "wanted at least 0 and below 1, got 10");
-    refuse(kolo_async_eamsgd(.momentum = 1), ".momentum: wanted at least 0 and below 1, got 1");
-    refuse(kolo_parameter_server(.window = 2), ".window: wanted 1");
-    refuse(kolo_downpour(.staging = true), ".staging: wanted a strategy that divides each batch");
-    refuse(kolo_mirrored(.devices = 1, .window = 2), ".window: wanted a strategy of workers");
-    refuse(kolo_downpour(.replay = "/nowhere/order.json"), "/nowhere/order.json: wanted a file to read");
-    refuse(kolo_downpour(.record = "/nowhere/order.json"), "/nowhere/order.json");
-}
-
-static void wrong_files_are_sentences(void **state)
-{
-    (void)state;
-#define HEAD "{\"strategy\": \"downpour\", \"workers\": 2, \"window\": 2, \"steps\": 12, \"epochs\": "
-    refuse_file("", "wanted the order of exchanges in JSON");
-    refuse_file("[]", "wanted a file that .record has written");
-    refuse_file("{\"strategy\": \"adag\", \"workers\": 2, \"window\": 2, \"steps\": 12, \"epochs\": []}",
-                "wanted the exchanges of strategy downpour with 2 workers and 12 batches an epoch, got those of adag");
-    refuse_file(HEAD "[]}", "wanted the exchanges of 1 epochs, got those of 0");
-    refuse_file(HEAD "7}", "wanted the exchanges of 1 epochs, got those of 0");
-    refuse_file(HEAD "[[[0, [0, 1]]]]}", "wanted 12 batches in an epoch, got 2");
-    refuse_file(HEAD "[[[2, [0]]]]}", "wanted [worker, [batches]] with a worker below 2");
-    refuse_file(HEAD "[[[-1, [0]]]]}", "wanted [worker, [batches]] with a worker below 2");
-    refuse_file(HEAD "[[[0, [0, 0]]]]}", "wanted batches from 0 to 11, each once");
-    refuse_file(HEAD "[[[0, [12]]]]}", "wanted batches from 0 to 11, each once");
-    refuse_file(HEAD "[[[0, [\"x\"]]]]}", "wanted batches from 0 to 11, each once");
-    refuse_file(HEAD "[[0, 1]]}", "wanted [worker, [batches]]");
-#undef HEAD
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -596,8 +530,6 @@ int main(void)
         cmocka_unit_test(a_straggler_holds_up_nobody),
         cmocka_unit_test(a_failed_worker_ends_all_with_its_sentence),
         cmocka_unit_test(a_requested_stop_ends_all),
-        cmocka_unit_test(wrong_options_are_sentences),
-        cmocka_unit_test(wrong_files_are_sentences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
