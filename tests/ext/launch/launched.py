@@ -63,11 +63,11 @@ class Job:
         self.code = self.process.returncode
         return self
 
-    def read_until(self, text, seconds=10):
-        """Reads stdout until `text` has come."""
+    def read_until(self, text, times=1, seconds=10):
+        """Reads stdout until `text` has come so many times; what else has come with it is read, too."""
         seen, end = b"", patience.now() + seconds
-        while text not in seen:
-            assert patience.now() < end, f"{text} did not come; got {seen}"
+        while seen.count(text) < times:
+            assert patience.now() < end, f"{text} did not come {times} times; got {seen}"
             if select.select([self.process.stdout], [], [], 0.1)[0]:
                 seen += os.read(self.process.stdout.fileno(), 65536)
         return seen

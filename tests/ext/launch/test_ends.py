@@ -15,10 +15,7 @@ from ext.launch.launched import KOLORUN, Job, by_rank, ranks_of, run, sentences,
 
 def all_there(job, ranks):
     """Waits until every rank has said so."""
-    seen = b""
-    while any(b"rank %d is there" % rank not in seen for rank in range(ranks)):
-        seen += job.read_until(b"is there\n")
-    return seen
+    return job.read_until(b"is there\n", times=ranks)
 
 
 def saved(folder):
@@ -142,8 +139,7 @@ def test_keep_going_tells_the_first_failure_of_several():
 
 def test_keep_going_when_a_watcher_is_killed():
     job = Job("-np", 3, "--keep-going", "sh", "-c", "echo there; sleep 2; echo done")
-    for _ in range(3):
-        job.read_until(b"there\n")
+    job.read_until(b"there\n", times=3)
     program = ranks_of(job.left(), "sleep 2")[0]
     os.kill(int(Path(f"/proc/{program}/stat").read_text().rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
     job.finish()

@@ -43,8 +43,8 @@ def test_a_host_that_vanishes_is_named(other_host):
     _, near, agent = other_host
     job = Job("-np", 2, "-H", "10.99.8.1:1,10.99.8.2:1", "--mpi-args", f"--mca plm_rsh_agent {agent}",
               "sh", "-c", "echo there; sleep 600000")
-    job.read_until(b"[1,0]<stdout>:there", 20)
-    job.read_until(b"[1,1]<stdout>:there", 20)
+    job.read_until(b"[1,0]<stdout>:there", seconds=20)
+    job.read_until(b"[1,1]<stdout>:there", seconds=20)
     assert as_root("ip", "link", "set", near, "down").returncode == 0
     job.finish(timeout=60)
     assert job.code == 137 and any(line.startswith("rank 1 (elsewhere, pid ") and "does not answer any more" in line
