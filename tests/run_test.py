@@ -1,13 +1,16 @@
 """The runner itself: whatever a test program does, its failure shows in the last line and the exit code."""
+import os
 import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import patience
+from runner import lanes
 from workshop import ROOT, run
 
 PROGRAM = r"""
@@ -148,6 +151,39 @@ def test_room(number):
     time.sleep(0.1)
     room.rmdir()
 """
+
+
+class Idle:
+    """Cores of which half a core was idle for as many looks as are left."""
+
+    def __init__(self, looks):
+        self.looks = looks
+
+    def are_there(self):
+        self.looks -= 1
+        return self.looks >= 0
+
+
+def number_started(monkeypatch, jobs, looks):
+    monkeypatch.setattr(lanes, "Running", lambda unit, *_: SimpleNamespace(unit=unit))
+    started = lanes.Lanes([SimpleNamespace(alone=False) for _ in range(100)], jobs, 1, None)
+    started.idle_cores = Idle(looks)
+    started.start_what_fits()
+    return len(started.running)
+
+
+def test_more_run_side_by_side_while_cores_are_idle(monkeypatch):
+    usual = len(os.sched_getaffinity(0)) + 1
+    assert [number_started(monkeypatch, 0, looks) for looks in (0, 2, 1000)] == [usual, usual + 2, 2 * usual]
+    assert number_started(monkeypatch, 3, 1000) == 3
+
+
+def test_cores_are_idle_if_half_of_one_is(monkeypatch):
+    times = iter([0, 1, 2.5, 3, 5, 5])
+    monkeypatch.setattr(lanes.time, "monotonic", lambda: next(times))
+    idle = iter([10, 12, 12, 12.9, 12.9])
+    cores = lanes.IdleCores(lambda: next(idle))  # from 0 s on: 10 s
+    assert [cores.are_there() for _ in range(3)] == [False, True, False]
 
 
 def test_what_is_alone_has_nothing_beside_it(tree):

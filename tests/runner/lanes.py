@@ -1,5 +1,5 @@
-"""Runs units side by side, one more than there are cores since many of them wait, and those that want to be alone one by
-one after the rest.
+"""Runs units side by side: one more than there are cores, and further ones while cores are idle, since many of them wait.
+Those that want to be alone run one by one after the rest.
 
 Each has a session of its own, its output in a file, and a limit that stretches with the load.
 """
@@ -81,19 +81,59 @@ def read_times(file):
         return {}
 
 
+def idle_seconds():
+    """Seconds that all cores together have been idle since the machine was started; 0 where that is not told."""
+    try:
+        with open("/proc/stat") as numbers:
+            return int(numbers.readline().split()[4]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+class IdleCores:
+    """Tells every two seconds whether half a core or more was idle since it was last asked."""
+
+    SECONDS = 2
+
+    def __init__(self, idle_seconds=idle_seconds):
+        self.idle_seconds = idle_seconds
+        self.begin()
+
+    def begin(self):
+        self.begun, self.idle = time.monotonic(), self.idle_seconds()
+
+    def are_there(self):
+        seconds = time.monotonic() - self.begun
+        if seconds < self.SECONDS:
+            return False
+        idle = self.idle_seconds() - self.idle
+        self.begin()
+        return idle > seconds / 2
+
+
 class Lanes:
+    """At most `jobs` units run side by side; 0: as the top of this file says."""
+
     def __init__(self, units, jobs, limit, folder):
         self.waiting, self.running = units, []
-        self.jobs, self.limit, self.folder, self.stopped = jobs, limit, folder, None
+        self.limit, self.folder, self.stopped = limit, folder, None
+        self.usual = jobs or len(os.sched_getaffinity(0)) + 1
+        self.most = jobs or 2 * self.usual
+        self.idle_cores = IdleCores()
 
     def stop(self, why):
         """For a handler of signals: the loop below ends what runs, and returns."""
         self.stopped = self.stopped or why
 
+    def fits(self, unit):
+        """Whether the unit may start now."""
+        if unit.alone or (self.running and self.running[0].unit.alone):
+            return not self.running
+        number = len(self.running)
+        return number < self.usual or (number < self.most and self.idle_cores.are_there())
+
     def start_what_fits(self):
-        while self.waiting and len(self.running) < (1 if self.waiting[0].alone else self.jobs):
-            if self.running and self.running[0].unit.alone:
-                return
+        while self.waiting and self.fits(self.waiting[0]):
             unit = self.waiting.pop(0)
             self.running.append(Running(unit, self.limit, self.folder, len(self.waiting)))
 
