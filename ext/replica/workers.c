@@ -169,7 +169,7 @@ static kolo_status next_task(kolo_replica *replica, kolo_task *task)
 {
     kolo_workers *workers = replica->trainer->workers;
     int number = kolo_worker_number(replica);
-    if (workers->center) return kolo_center_next(workers->center, number, workers->epochs, task);
+    if (workers->center) return kolo_center_next(workers->center, number, workers->epochs, 0, task);
     return kolo_center_link_next(workers->links[replica->index], workers->epochs, task);
 }
 
@@ -181,7 +181,8 @@ static kolo_status exchange(kolo_replica *replica)
                               .start = kind_of(replica->trainer)->writes_start ? arrays->start : NULL,
                               .gradient = replica->gradient,
                               .samples = replica->local_totals.samples};
-    if (workers->center) KOLO_TRY(kolo_center_exchange(workers->center, kolo_worker_number(replica), &offer));
+    bool done;
+    if (workers->center) KOLO_TRY(kolo_center_exchange(workers->center, kolo_worker_number(replica), &offer, 0, &done));
     else KOLO_TRY(kolo_center_link_exchange(workers->links[replica->index], &offer));
     memcpy(arrays->start, offer.weights, weight_bytes(replica->trainer));
     return kolo_replica_pack(replica);
