@@ -23,6 +23,7 @@ typedef struct worker {
     int turn, position; /* with an order: where it looks for its next turn; batches of that turn that it was given */
     bool trains;        /* it was given a batch and has not reported it */
     double given_at;    /* when it was given its last batch */
+    kolo_totals totals; /* of its batches in this epoch */
     bool arrived;       /* it waits in an exchange of all */
     bool gone;
 } worker;
@@ -177,6 +178,15 @@ bool kolo_center_is_finite(kolo_center *center)
     return finite;
 }
 
+void kolo_center_worker(kolo_center *center, int worker_number, float *weights, kolo_totals *totals)
+{
+    const worker *w = &center->workers[worker_number];
+    pthread_mutex_lock(&center->lock);
+    if (weights) memcpy(weights, w->start, (size_t)center->args.count * sizeof *weights);
+    if (totals) *totals = w->totals;
+    pthread_mutex_unlock(&center->lock);
+}
+
 /* ---------------------------------------------------------------- an epoch */
 
 void kolo_center_begin(kolo_center *center, const kolo_center_epoch *epoch)
@@ -193,6 +203,7 @@ void kolo_center_begin(kolo_center *center, const kolo_center_epoch *epoch)
         worker *w = &center->workers[i];
         w->exchange.batches = w->turn = w->position = 0;
         w->trains = w->arrived = false;
+        w->totals = (kolo_totals){0};
     }
     pthread_cond_broadcast(&center->changed);
     pthread_mutex_unlock(&center->lock);
@@ -381,6 +392,7 @@ void kolo_center_report(kolo_center *center, int worker_number, int64_t epoch, c
     if (w->trains && took > center->longest) center->longest = took;
     if (w->trains && center->number == epoch) {
         kolo_totals_add(&center->totals, totals);
+        kolo_totals_add(&w->totals, totals);
         center->trained++;
     }
     w->trains = false;

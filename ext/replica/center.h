@@ -36,6 +36,9 @@ void kolo_center_close(kolo_center **center); /* takes NULL */
 void kolo_center_set(kolo_center *center, const float *weights, int64_t updates);
 void kolo_center_get(kolo_center *center, float *weights);
 bool kolo_center_is_finite(kolo_center *center);
+/* Copies a worker's weights after its last exchange, and the totals of its batches in the current epoch. NULL: not
+ * wanted. */
+void kolo_center_worker(kolo_center *center, int worker, float *weights, kolo_totals *totals);
 
 /* ---- An epoch. Epochs are counted since the centre was opened, from 1. ---- */
 
