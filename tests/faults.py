@@ -33,7 +33,7 @@ PROMISED = {
     "kill": (137, [r"^kolorun: rank R \(.*\): killed by signal 9"]),
     "segv": (139, [r"^kolorun: rank R \(.*\): killed by signal 11"]),
     "exit": (1, [r"^kolorun: rank R \(.*\): exited with code 0 before MPI_Finalize"]),
-    "exit before kolo_init": (1, [r"^kolorun: rank R \(.*\): exited with code 0 before MPI_"]),
+    "exit before kolo_init": (1, [r"^kolorun: rank R \(.*\)(: exited with code 0 before MPI_Finalize| had ended with code 0 before)"]),
     "hang": (1, [STALLED]),
     "drop": (1, [STALLED]),
     "cut": (1, [STALLED]),

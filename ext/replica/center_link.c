@@ -1,4 +1,5 @@
 /* See center_link.h. */
+#define _GNU_SOURCE /* pthread_cond_clockwait */
 #include "replica/center_link.h"
 
 #include <pthread.h>
