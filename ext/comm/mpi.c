@@ -84,7 +84,7 @@ static kolo_status start(int *argc, char ***argv)
     MPI_Initialized(&running);
     if (running) return KOLO_OK;
     yield_when_crowded();
-    if (MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
+    if (kolo_mpi_init(argc, argv, &provided) != MPI_SUCCESS)
         return kolo_fail(KOLO_COMM, "MPI_Init_thread failed: see the launcher's messages above");
     kolo_mpi_process.process = getpid();
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

@@ -39,6 +39,12 @@ typedef struct mpi_process {
 extern mpi_process kolo_mpi_process;
 extern const kolo_comm_kind kolo_mpi_kind;
 
+/* --- mpi_start.c --- */
+
+/* MPI_Init_thread for calls that do not overlap. When other ranks have not called it within the stall limit, it ends
+ * the process with a sentence. */
+int kolo_mpi_init(int *argc, char ***argv, int *provided);
+
 /* --- mpi_wait.c: results and waiting --- */
 
 kolo_status kolo_mpi_check(const mpi_comm *me, int result, const char *name);

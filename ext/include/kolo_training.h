@@ -23,6 +23,7 @@ typedef struct kolo_strategy_kind kolo_strategy_kind; /* strategy/strategy.h; on
     X(async_easgd)                                                                                                     \
     X(async_eamsgd)                                                                                                    \
     X(averaging)                                                                                                       \
+    X(ensemble)                                                                                                        \
     X(local_sgd)
 #define KOLO_DECLARE_STRATEGY_(name) extern const kolo_strategy_kind kolo_##name##_kind;
 KOLO_STRATEGIES(KOLO_DECLARE_STRATEGY_)
@@ -118,7 +119,12 @@ typedef struct kolo_strategy {
 #define kolo_async_eamsgd(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_async_eamsgd_kind, __VA_ARGS__})
 /* All at once: c ← Σx / n, x ← c; τ: an epoch. */
 #define kolo_averaging(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_averaging_kind, __VA_ARGS__})
-/* The same with τ = 8. Stich 2019: local SGD. */
+/* An ensemble of n models that never exchange, as dist-keras's EnsembleTrainer has it: each worker begins with the model's
+ * weights, and trains on its own share of each epoch's batches, 1/n of them. The model, which is validated, saved and
+ * returned, is member 0; kolo_ensemble_…() in section 7 give the others. A further kolo_fit() begins a new ensemble with
+ * the weights of member 0. */
+#define kolo_ensemble(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_ensemble_kind, __VA_ARGS__})
+/* The same as kolo_averaging() with τ = 8. Stich 2019: local SGD. */
 #define kolo_local_sgd(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_local_sgd_kind, __VA_ARGS__})
 
 /* ---------------------------------------------------------------------- 7 compile, fit, evaluate, predict */
@@ -295,6 +301,21 @@ kolo_scores kolo_evaluate_at(const kolo_evaluate_args *args, kolo_here here);
  * kolo_evaluate. */
 #define kolo_predict(model, data, outputs) kolo_predict_at(model, data, outputs, KOLO_HERE)
 kolo_status kolo_predict_at(kolo_model *model, kolo_data *data, float *outputs, kolo_here here);
+
+/* The members of an ensemble, after a kolo_fit() under kolo_ensemble() and until the next one or kolo_compile(). Under
+ * kolo_distributed() only rank 0 has them. What sets the model's weights in a fit, as .restore_best_weights does, sets
+ * those of all members. */
+int kolo_ensemble_size(const kolo_model *model); /* number of members; 0: it has none, or not on this rank */
+/* Writes a member's weights to the caller's weights[kolo_count_params()], in the order of kolo_weight_get(). */
+#define kolo_ensemble_weights(model, member, weights) kolo_ensemble_weights_at(model, member, weights, KOLO_HERE)
+kolo_status kolo_ensemble_weights_at(kolo_model *model, int member, float *weights, kolo_here here);
+/* The member's mean loss over its own batches in epoch[epoch] of the fit's history; NaN if there is no such member or
+ * epoch. */
+double kolo_ensemble_loss(const kolo_model *model, int member, int epoch);
+/* kolo_predict() by all members: writes the mean of their outputs. A model that ends in logits is averaged in logits. The
+ * model's own weights stay. */
+#define kolo_ensemble_predict(model, data, outputs) kolo_ensemble_predict_at(model, data, outputs, KOLO_HERE)
+kolo_status kolo_ensemble_predict_at(kolo_model *model, kolo_data *data, float *outputs, kolo_here here);
 
 typedef struct kolo_profile_args {
     int _;

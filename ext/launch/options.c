@@ -1,6 +1,7 @@
 /* kolorun's command line, read by glibc's argp. Names are horovodrun's. */
 #include "launch/options.h"
 
+#include "core/fault_text.h"
 #include "core/help.h"
 #include "launch/say.h"
 
@@ -59,8 +60,8 @@ static const struct argp_option known_options[] = {
     {"stall-limit", KEY_STALL_LIMIT, "SECONDS", 0,
      "End the job when a rank does not come to a collective in which the others wait; default 60, 0 for never", 2},
     {"fault", KEY_FAULT, "SPEC", 0,
-     "Let a fault happen in training: rank=3,step=10,what=kill (or segv, exit, hang, slow:5x, flip); several with ; "
-     "between them; not in restarts",
+     "Let a fault happen in training: rank=3,step=10,what=kill (or segv, exit, hang, skip, drop, cut, slow:5x, "
+     "flip); several with ; between them; not in restarts",
      2},
     {"mpi", KEY_MPI, NULL, OPTION_HIDDEN, NULL, 2}, /* horovodrun's, and not an abbreviation of --mpi-args */
     {"verbose", KEY_VERBOSE, NULL, 0, "Print the mpirun line, and what mpirun itself says", 3},
@@ -142,6 +143,14 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     return 0;
 }
 
+static int check_fault(const char *text)
+{
+    char why[200];
+    kolo_fault_wishes wishes = {0};
+    if (!text || kolo_faults_read(&wishes, text, why, sizeof why)) return KOLORUN_GO_ON;
+    return launch_say(KOLORUN_WRONG_USE, "--fault: %s", why);
+}
+
 static int check_options(const struct launch_options *options)
 {
     if (options->check_build || options->version || options->help) return KOLORUN_GO_ON;
@@ -157,6 +166,8 @@ static int check_options(const struct launch_options *options)
     if (options->ranks && options->least > options->ranks)
         return launch_say(KOLORUN_WRONG_USE, "--min-np: wanted at most the %d ranks of -np, got %d", options->ranks,
                           options->least);
+    int code = check_fault(options->fault);
+    if (code != KOLORUN_GO_ON) return code;
     if (!options->command)
         return launch_say(KOLORUN_WRONG_USE, "no command: wanted kolorun -np 8 ./program, got no program to start");
     return KOLORUN_GO_ON;

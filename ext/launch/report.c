@@ -224,6 +224,16 @@ static int report_mpirun(struct job *job)
     return code ? code : KOLORUN_FAILED;
 }
 
+/* The first failure may follow from a rank that had left the job without one. */
+static void report_early(struct job *job, int failed_rank)
+{
+    int early = first_that(job, left_early);
+    const struct job_rank *rank = &job->rank[early < 0 ? 0 : early];
+    if (early < 0 || rank->ended_at >= job->rank[failed_rank].ended_at) return;
+    output_say(&job->output, "rank %d (%s, pid %ld) had ended with code 0 before the failure of rank %d", early,
+               rank->host, rank->pid, failed_rank);
+}
+
 int job_report(struct job *job)
 {
     int first = first_that(job, failed);
@@ -237,7 +247,10 @@ int job_report(struct job *job)
         return KOLORUN_FAILED;
     }
     if (mpirun_was_killed(job)) return report_mpirun_killed(job);
-    if (first >= 0) return job->rank[first].reported ? code_of(&job->rank[first]) : report_rank(job, first);
+    if (first >= 0) {
+        report_early(job, first);
+        return job->rank[first].reported ? code_of(&job->rank[first]) : report_rank(job, first);
+    }
     if (mpirun_code(job) || job->ended < job->ranks) return report_mpirun(job);
     return KOLORUN_DONE;
 }

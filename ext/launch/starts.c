@@ -1,6 +1,7 @@
 /* Preparing a start of the job, running it, and deciding whether there is another one: see starts.h. */
 #include "launch/starts.h"
 
+#include "core/fault_text.h"
 #include "launch/check_build.h"
 #include "launch/command.h"
 #include "launch/discovery.h"
@@ -66,6 +67,20 @@ static int choose_hosts(const struct job *job, struct launch_hosts *hosts)
     return code == KOLORUN_GO_ON ? hosts_check(hosts) : code;
 }
 
+/* One rank has the numbers of its devices or workers instead. */
+static int check_fault_ranks(const struct launch_options *options, int ranks)
+{
+    char why[200];
+    kolo_fault_wishes wishes = {0};
+    if (!options->fault || ranks == 1 || !kolo_faults_read(&wishes, options->fault, why, sizeof why))
+        return KOLORUN_GO_ON;
+    for (int i = 0; i < wishes.count; i++)
+        if (wishes.wish[i].rank >= ranks)
+            return launch_say(KOLORUN_WRONG_USE, "--fault: wanted a rank from 0 to %d, got %d", ranks - 1,
+                              wishes.wish[i].rank);
+    return KOLORUN_GO_ON;
+}
+
 /* Reports all mistakes before anything is started. */
 static int prepare_and_run(struct launch_hosts *hosts, struct job *job, struct words *command, char **folder)
 {
@@ -74,6 +89,7 @@ static int prepare_and_run(struct launch_hosts *hosts, struct job *job, struct w
     int code = command_is_host(options);
     if (code == KOLORUN_GO_ON) code = choose_hosts(job, hosts);
     job->ranks = hosts->ranks;
+    if (code == KOLORUN_GO_ON) code = check_fault_ranks(options, hosts->ranks);
     own_path(self, sizeof self);
     if (code == KOLORUN_GO_ON && hosts->all_local) code = command_check(options);
     if (code == KOLORUN_GO_ON && !mpirun)

@@ -23,6 +23,7 @@ typedef struct worker {
     int turn, position; /* with an order: where it looks for its next turn; batches of that turn that it was given */
     bool trains;        /* it was given a batch and has not reported it */
     double given_at;    /* when it was given its last batch */
+    kolo_totals totals; /* of its batches in this epoch */
     bool arrived;       /* it waits in an exchange of all */
     bool gone;
 } worker;
@@ -132,16 +133,21 @@ static void look_for_stalled(kolo_center *center)
     }
 }
 
-static void wait_for_change(kolo_center *center)
+/* Waits until something has changed, or `end` has come (kolo_now(); 0: never), which the result says. */
+static bool wait_for_change(kolo_center *center, double end)
 {
-    if (center->stall_limit <= 0) {
+    if (center->stall_limit <= 0 && end == 0) {
         pthread_cond_wait(&center->changed, &center->lock);
-        return;
+        return true;
     }
     struct timespec until;
+    double now = kolo_now(), most = end > 0 && end - now < 1 ? fmax(end - now, 0) : 1;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec++;
+    int64_t nanoseconds = until.tv_nsec + (int64_t)(most * 1e9);
+    until.tv_sec += (time_t)(nanoseconds / 1000000000);
+    until.tv_nsec = (long)(nanoseconds % 1000000000);
     if (pthread_cond_timedwait(&center->changed, &center->lock, &until) == ETIMEDOUT) look_for_stalled(center);
+    return end == 0 || kolo_now() < end;
 }
 
 /* ---------------------------------------------------------------- weights */
@@ -172,6 +178,15 @@ bool kolo_center_is_finite(kolo_center *center)
     return finite;
 }
 
+void kolo_center_worker(kolo_center *center, int worker_number, float *weights, kolo_totals *totals)
+{
+    const worker *w = &center->workers[worker_number];
+    pthread_mutex_lock(&center->lock);
+    if (weights) memcpy(weights, w->start, (size_t)center->args.count * sizeof *weights);
+    if (totals) *totals = w->totals;
+    pthread_mutex_unlock(&center->lock);
+}
+
 /* ---------------------------------------------------------------- an epoch */
 
 void kolo_center_begin(kolo_center *center, const kolo_center_epoch *epoch)
@@ -188,6 +203,7 @@ void kolo_center_begin(kolo_center *center, const kolo_center_epoch *epoch)
         worker *w = &center->workers[i];
         w->exchange.batches = w->turn = w->position = 0;
         w->trains = w->arrived = false;
+        w->totals = (kolo_totals){0};
     }
     pthread_cond_broadcast(&center->changed);
     pthread_mutex_unlock(&center->lock);
@@ -233,7 +249,7 @@ kolo_status kolo_center_finish(kolo_center *center)
     pthread_mutex_lock(&center->lock);
     while (center->ended != FAILED && any_left(center) &&
            (any_pending(center) || (!center->ended && batches_are_left(center))))
-        wait_for_change(center);
+        wait_for_change(center, 0);
     kolo_status status = center->ended == FAILED ? called_off(center) : KOLO_OK;
     center->over = true;
     center->epoch.turns = NULL;
@@ -318,9 +334,15 @@ static kolo_status next_by_order(kolo_center *center, worker *w, kolo_task *task
     return KOLO_OK;
 }
 
+static kolo_status wait_longer(kolo_task *task)
+{
+    task->kind = KOLO_TASK_WAIT;
+    return KOLO_OK;
+}
+
 /* The next task as it comes. A worker that finds no batch waits until the others have exchanged: if one of them is
  * lost, its batches come back. */
-static kolo_status next_freely(kolo_center *center, worker *w, kolo_task *task)
+static kolo_status next_freely(kolo_center *center, worker *w, double end, kolo_task *task)
 {
     *task = (kolo_task){.kind = KOLO_TASK_EXCHANGE};
     if (w->exchange.batches == center->epoch.window) return KOLO_OK;
@@ -333,25 +355,31 @@ static kolo_status next_freely(kolo_center *center, worker *w, kolo_task *task)
         if (!center->ended && center->taken < center->epoch.steps) return give(center, w, center->taken++, task);
         if (w->exchange.batches > 0) return KOLO_OK;
         if (!any_pending(center)) break;
-        wait_for_change(center);
+        if (!wait_for_change(center, end)) return wait_longer(task);
     }
     task->kind = KOLO_TASK_END;
     return KOLO_OK;
 }
 
-static kolo_status next(kolo_center *center, worker *w, int64_t epoch, kolo_task *task)
+static kolo_status next(kolo_center *center, worker *w, int64_t epoch, double end, kolo_task *task)
 {
-    while (center->number < epoch && center->ended != FAILED) wait_for_change(center);
+    while (center->number < epoch && center->ended != FAILED)
+        if (!wait_for_change(center, end)) return wait_longer(task);
     if (center->ended == FAILED) return called_off(center);
     *task = (kolo_task){.kind = KOLO_TASK_END};
     if (center->number > epoch || center->over) return KOLO_OK;
-    return center->epoch.turns ? next_by_order(center, w, task) : next_freely(center, w, task);
+    return center->epoch.turns ? next_by_order(center, w, task) : next_freely(center, w, end, task);
 }
 
-kolo_status kolo_center_next(kolo_center *center, int worker_number, int64_t epoch, kolo_task *task)
+static double end_of(double seconds)
+{
+    return seconds > 0 ? kolo_now() + seconds : 0;
+}
+
+kolo_status kolo_center_next(kolo_center *center, int worker_number, int64_t epoch, double seconds, kolo_task *task)
 {
     pthread_mutex_lock(&center->lock);
-    kolo_status status = next(center, &center->workers[worker_number], epoch, task);
+    kolo_status status = next(center, &center->workers[worker_number], epoch, end_of(seconds), task);
     pthread_mutex_unlock(&center->lock);
     return status;
 }
@@ -364,6 +392,7 @@ void kolo_center_report(kolo_center *center, int worker_number, int64_t epoch, c
     if (w->trains && took > center->longest) center->longest = took;
     if (w->trains && center->number == epoch) {
         kolo_totals_add(&center->totals, totals);
+        kolo_totals_add(&w->totals, totals);
         center->trained++;
     }
     w->trains = false;
@@ -411,21 +440,26 @@ static void skip_lost_turns(kolo_center *center)
         center->turn++;
 }
 
-/* Waits for the worker's turn. *comes: it comes; otherwise the epoch was stopped before. */
-static kolo_status wait_for_turn(kolo_center *center, const worker *w, bool *comes)
+/* Waits for the worker's turn. *comes: it comes; otherwise the epoch was stopped before. *done: false if it has not
+ * come at the end. */
+static kolo_status wait_for_turn(kolo_center *center, const worker *w, double end, bool *comes, bool *done)
 {
-    *comes = true;
+    *comes = *done = true;
     if (!center->epoch.turns) return center->ended == FAILED ? called_off(center) : KOLO_OK;
     for (skip_lost_turns(center); center->turn != w->turn && !center->ended; skip_lost_turns(center))
-        wait_for_change(center);
+        if (!wait_for_change(center, end)) {
+            *done = false;
+            return KOLO_OK;
+        }
     *comes = center->turn == w->turn;
     return center->ended == FAILED ? called_off(center) : KOLO_OK;
 }
 
-static kolo_status exchange_in_turn(kolo_center *center, worker *w, const kolo_offer *offer)
+static kolo_status exchange_in_turn(kolo_center *center, worker *w, const kolo_offer *offer, double end, bool *done)
 {
     bool comes;
-    KOLO_TRY(wait_for_turn(center, w, &comes));
+    KOLO_TRY(wait_for_turn(center, w, end, &comes, done));
+    if (!*done) return KOLO_OK;
     if (comes) return exchange_alone(center, w, offer);
     w->exchange.batches = 0;
     return KOLO_OK;
@@ -454,24 +488,28 @@ static void exchange_if_all_came(kolo_center *center)
     center->last_round = center->ended != GOES_ON;
 }
 
-static kolo_status exchange_at_once(kolo_center *center, worker *w)
+static kolo_status exchange_at_once(kolo_center *center, worker *w, double end, bool *done)
 {
     int round = center->round;
-    w->arrived = true;
+    w->arrived = *done = true;
     exchange_if_all_came(center);
     pthread_cond_broadcast(&center->changed);
-    while (center->round == round && center->ended != FAILED) wait_for_change(center);
+    while (*done && center->round == round && center->ended != FAILED) *done = wait_for_change(center, end);
+    *done = *done || center->round != round;
+    if (!*done) w->arrived = false; /* until it comes again */
     return center->ended == FAILED ? called_off(center) : KOLO_OK;
 }
 
-kolo_status kolo_center_exchange(kolo_center *center, int worker_number, const kolo_offer *offer)
+kolo_status kolo_center_exchange(kolo_center *center, int worker_number, const kolo_offer *offer, double seconds,
+                                 bool *done)
 {
+    double end = end_of(seconds);
     worker *w = &center->workers[worker_number];
     pthread_mutex_lock(&center->lock);
     w->exchange.weights = offer->weights;
     w->exchange.start = offer->start ? (float *)offer->start : w->start;
-    kolo_status status =
-        center->args.kind->exchange_all ? exchange_at_once(center, w) : exchange_in_turn(center, w, offer);
+    kolo_status status = center->args.kind->exchange_all ? exchange_at_once(center, w, end, done)
+                                                         : exchange_in_turn(center, w, offer, end, done);
     pthread_cond_broadcast(&center->changed);
     pthread_mutex_unlock(&center->lock);
     return status;

@@ -36,6 +36,9 @@ void kolo_center_close(kolo_center **center); /* takes NULL */
 void kolo_center_set(kolo_center *center, const float *weights, int64_t updates);
 void kolo_center_get(kolo_center *center, float *weights);
 bool kolo_center_is_finite(kolo_center *center);
+/* Copies a worker's weights after its last exchange, and the totals of its batches in the current epoch. NULL: not
+ * wanted. */
+void kolo_center_worker(kolo_center *center, int worker, float *weights, kolo_totals *totals);
 
 /* ---- An epoch. Epochs are counted since the centre was opened, from 1. ---- */
 
@@ -62,9 +65,12 @@ bool kolo_center_stopped(kolo_center *center);
 void kolo_center_set_rate(kolo_center *center, double rate);
 int64_t kolo_center_updates(kolo_center *center);
 
-/* ---- Calls of workers ---- */
+/* ---- Calls of workers ----
+ *
+ * A call that still has to wait for others after `seconds` (0: never) returns, and is to be made again: the answer to a
+ * worker of another rank says that the centre is there. */
 
-typedef enum kolo_task_kind { KOLO_TASK_TRAIN = 1, KOLO_TASK_EXCHANGE, KOLO_TASK_END } kolo_task_kind;
+typedef enum kolo_task_kind { KOLO_TASK_TRAIN = 1, KOLO_TASK_EXCHANGE, KOLO_TASK_END, KOLO_TASK_WAIT } kolo_task_kind;
 
 typedef struct kolo_task {
     kolo_task_kind kind;
@@ -73,8 +79,8 @@ typedef struct kolo_task {
 } kolo_task;
 
 /* What the worker has to do next in this epoch. Waits for the epoch to begin; in an epoch that is over it is
- * KOLO_TASK_END. */
-kolo_status kolo_center_next(kolo_center *center, int worker, int64_t epoch, kolo_task *task);
+ * KOLO_TASK_END; KOLO_TASK_WAIT after `seconds`. */
+kolo_status kolo_center_next(kolo_center *center, int worker, int64_t epoch, double seconds, kolo_task *task);
 /* The worker has trained on the batch that it was given, with these totals. */
 void kolo_center_report(kolo_center *center, int worker, int64_t epoch, const kolo_totals *totals);
 
@@ -86,7 +92,8 @@ typedef struct kolo_offer {
     double samples;
 } kolo_offer;
 
-kolo_status kolo_center_exchange(kolo_center *center, int worker, const kolo_offer *offer);
+/* *done: the exchange was made; false after `seconds`. */
+kolo_status kolo_center_exchange(kolo_center *center, int worker, const kolo_offer *offer, double seconds, bool *done);
 /* The worker will make no more calls. Others train on its batches if the order of exchanges is not fixed; otherwise its
  * turns are left out. */
 void kolo_center_lose(kolo_center *center, int worker);

@@ -1,4 +1,5 @@
 /* See center_link.h. */
+#define _GNU_SOURCE /* pthread_cond_clockwait */
 #include "replica/center_link.h"
 
 #include <pthread.h>
@@ -6,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/call.h"
 #include "comm/channel.h"
 #include "core/plugin.h"
 #include "core/signals.h"
+#include "runtime/fault.h"
 
 #define HELLO_SECONDS 60 /* for a rank to answer after all have agreed to connect */
 
@@ -25,6 +28,7 @@ typedef struct request {
 
 typedef struct reply {
     kolo_status status;
+    bool again;     /* the centre is there, but others have to come first: ask again */
     char why[200]; /* the sentence of a failure */
     kolo_task task; /* NEXT */
 } reply;
@@ -58,6 +62,7 @@ struct kolo_center_server {
     news *first;
     int64_t told; /* the number of the newest news */
     bool failed;
+    double patience; /* seconds that a request may wait for others before it is answered; 0: no limit */
     int count;
     client *clients; /* [count] */
 };
@@ -67,6 +72,7 @@ struct kolo_center_link {
     kolo_link_args args;
     kolo_channel *channel;
     int worker;
+    double limit; /* seconds that an answer may take; 0: none */
     bool reports;
     kolo_totals totals;
 };
@@ -136,7 +142,19 @@ static const news *find_news(const kolo_center_server *server, int64_t number)
 static kolo_status send_reply(client *c, const reply *answer, const void *data, size_t bytes)
 {
     const kolo_channel_part parts[] = {{answer, sizeof *answer}, {data, bytes}};
+    if (kolo_next_fate() != KOLO_FATE_ARRIVES) return KOLO_OK; /* it is lost */
     return c->server->channels->send(c->channel, parts, 2);
+}
+
+/* Waits until the news are told, or the server's patience is over, or the epoch has failed. With the lock held. */
+static void wait_for_news(kolo_center_server *server, int64_t number)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += 1 + (time_t)server->patience;
+    for (int late = 0; !late && server->told < number && !server->failed;)
+        late = server->patience > 0 ? pthread_cond_clockwait(&server->changed, &server->lock, CLOCK_MONOTONIC, &until)
+                                    : pthread_cond_wait(&server->changed, &server->lock);
 }
 
 /* Waits for news, and sends them. */
@@ -144,10 +162,11 @@ static kolo_status answer_hear(client *c, const request *r)
 {
     kolo_center_server *server = c->server;
     pthread_mutex_lock(&server->lock);
-    while (server->told < r->number && !server->failed) pthread_cond_wait(&server->changed, &server->lock);
+    wait_for_news(server, r->number);
     const news *found = find_news(server, r->number); /* it stays until this client has heard it */
+    bool again = !found && !server->failed;
     pthread_mutex_unlock(&server->lock);
-    reply answer = {.status = found ? KOLO_OK : KOLO_COMM};
+    reply answer = {.status = found || again ? KOLO_OK : KOLO_COMM, .again = again};
     kolo_status status = send_reply(c, &answer, found ? found->data : NULL, found ? found->bytes : 0);
     pthread_mutex_lock(&server->lock);
     if (found) c->heard = r->number;
@@ -171,7 +190,8 @@ static kolo_status answer_next(client *c, const request *r)
 {
     reply answer = {0};
     c->epoch = r->number;
-    answer.status = kolo_center_next(c->server->args.center, c->worker, r->number, &answer.task);
+    answer.status = kolo_center_next(c->server->args.center, c->worker, r->number, c->server->patience, &answer.task);
+    answer.again = answer.task.kind == KOLO_TASK_WAIT;
     tell_why(&answer);
     return send_reply(c, &answer, NULL, 0);
 }
@@ -196,7 +216,9 @@ static kolo_status answer_exchange(client *c, const request *r, const char *data
                               .start = args->kind->writes_start ? c->start : NULL,
                               .gradient = c->gradient,
                               .samples = r->samples};
-    reply answer = {.status = kolo_center_exchange(args->center, c->worker, &offer)};
+    bool done = true;
+    reply answer = {.status = kolo_center_exchange(args->center, c->worker, &offer, c->server->patience, &done)};
+    answer.again = answer.status == KOLO_OK && !done;
     tell_why(&answer);
     return send_reply(c, &answer, c->weights, (size_t)args->count * sizeof(float));
 }
@@ -271,6 +293,7 @@ static kolo_status open_server(const kolo_link_args *args, bool one_host, kolo_c
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);
     made->args = *args;
+    made->patience = kolo_stall_limit() / 4;
     made->channels = find_channels();
     if (!made->channels) return KOLO_UNSUPPORTED;
     int count = (args->ranks->size - 1) * args->workers;
@@ -299,21 +322,37 @@ static kolo_status start_clients(kolo_center_server *server)
     return KOLO_OK;
 }
 
-/* Sends a request and waits for the reply, whose data are at *data. */
-static kolo_status ask(kolo_center_link *link, const request *header, const kolo_channel_part *arrays, int count,
-                       double seconds, reply *answer, const char **data, size_t *bytes)
+static kolo_status lost_centre(const kolo_center_link *link, const char *why)
+{
+    return kolo_fail(KOLO_COMM, "worker %d has lost the centre on rank 0: %.800s", link->worker, why);
+}
+
+/* Sends the parts, and waits for the reply to them. */
+static kolo_status send_and_wait(kolo_center_link *link, const kolo_channel_part *parts, int count, const void **data,
+                                 size_t *bytes)
+{
+    kolo_fate fate = kolo_next_fate();
+    if (fate == KOLO_FATE_CUT) return kolo_fail(KOLO_COMM, "its link is cut, as it was asked for");
+    if (fate != KOLO_FATE_DROPPED) KOLO_TRY(link->channels->send(link->channel, parts, count));
+    KOLO_TRY(link->channels->receive(link->channel, link->limit, data, bytes));
+    return *bytes >= sizeof(reply) ? KOLO_OK : kolo_fail(KOLO_COMM, "a reply of %zu bytes", *bytes);
+}
+
+/* Sends a request until its reply is not "again". The reply's data are at *data. */
+static kolo_status ask(kolo_center_link *link, request *header, const kolo_channel_part *arrays, int count,
+                       reply *answer, const char **data, size_t *bytes)
 {
     kolo_channel_part parts[4] = {{header, sizeof *header}};
     const void *received;
     for (int i = 0; i < count; i++) parts[i + 1] = arrays[i];
-    kolo_status status = link->channels->send(link->channel, parts, count + 1);
-    if (status == KOLO_OK) status = link->channels->receive(link->channel, seconds, &received, bytes);
-    if (status == KOLO_OK && *bytes < sizeof *answer) status = kolo_fail(KOLO_COMM, "a reply of %zu bytes", *bytes);
-    if (status != KOLO_OK) {
-        kolo_failure why = kolo_failure_take();
-        return kolo_fail(KOLO_COMM, "worker %d has lost the centre on rank 0: %.800s", link->worker, why.text);
-    }
-    memcpy(answer, received, sizeof *answer);
+    do {
+        if (send_and_wait(link, parts, count + 1, &received, bytes) != KOLO_OK) {
+            kolo_failure why = kolo_failure_take();
+            return lost_centre(link, why.text);
+        }
+        memcpy(answer, received, sizeof *answer);
+        header->reports = false; /* once is enough */
+    } while (answer->status == KOLO_OK && answer->again);
     *data = (const char *)received + sizeof *answer;
     *bytes -= sizeof *answer;
     if (answer->status == KOLO_OK) return KOLO_OK;
@@ -332,7 +371,10 @@ static kolo_status open_link(const kolo_link_args *args, int number, const char 
     reply answer;
     const char *data;
     size_t bytes;
-    return ask(made, &(request){.kind = HELLO}, NULL, 0, HELLO_SECONDS, &answer, &data, &bytes);
+    made->limit = HELLO_SECONDS;
+    KOLO_TRY(ask(made, &(request){.kind = HELLO}, NULL, 0, &answer, &data, &bytes));
+    made->limit = kolo_stall_limit();
+    return KOLO_OK;
 }
 
 static kolo_status open_links(const kolo_link_args *args, char (*addresses)[KOLO_CHANNEL_ADDRESS],
@@ -448,7 +490,7 @@ kolo_status kolo_center_link_next(kolo_center_link *link, int64_t epoch, kolo_ta
     const char *data;
     size_t bytes;
     header.number = epoch;
-    KOLO_TRY(ask(link, &header, NULL, 0, 0, &answer, &data, &bytes));
+    KOLO_TRY(ask(link, &header, NULL, 0, &answer, &data, &bytes));
     *task = answer.task;
     return KOLO_OK;
 }
@@ -464,7 +506,7 @@ kolo_status kolo_center_link_exchange(kolo_center_link *link, const kolo_offer *
     header.samples = offer->samples;
     if (link->args.kind->writes_start) arrays[count++] = (kolo_channel_part){offer->start, each};
     if (link->args.kind->updates_center) arrays[count++] = (kolo_channel_part){offer->gradient, each};
-    KOLO_TRY(ask(link, &header, arrays, count, 0, &answer, &data, &bytes));
+    KOLO_TRY(ask(link, &header, arrays, count, &answer, &data, &bytes));
     if (bytes != each) return kolo_fail(KOLO_COMM, "the centre sent %zu bytes of weights, wanted %zu", bytes, each);
     memcpy(offer->weights, data, each);
     return KOLO_OK;
@@ -482,7 +524,7 @@ kolo_status kolo_center_link_hear(kolo_center_link *link, int64_t number, void *
     const char *received;
     size_t got;
     header.number = number;
-    KOLO_TRY(ask(link, &header, NULL, 0, 0, &answer, &received, &got));
+    KOLO_TRY(ask(link, &header, NULL, 0, &answer, &received, &got));
     if (got != bytes) return kolo_fail(KOLO_COMM, "rank 0 told %zu bytes, wanted %zu", got, bytes);
     memcpy(data, received, bytes);
     return KOLO_OK;

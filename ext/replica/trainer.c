@@ -409,7 +409,7 @@ kolo_status kolo_replica_step(kolo_replica *replica, const kolo_batch *batch)
     int number = kolo_size() > 1 ? kolo_rank() : replica->index;
     int64_t step = replica->own_steps++;
     double started = kolo_now();
-    kolo_fault_strike(number, step);
+    KOLO_TRY(kolo_fault_strike(number, step, replica->trainer->workers != NULL));
     KOLO_TRY(kind->step(replica, batch));
     bool flipped = kolo_fault_follow(number, step, kolo_now() - started, kolo_replica_weights(replica),
                                      kolo_replica_count(replica));

@@ -1,6 +1,7 @@
 /* See workers.h. */
 #include "replica/workers.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,8 @@ struct kolo_workers {
     int64_t news;
     int lost; /* workers that are gone, as far as rank 0 has told */
     kolo_worker_arrays *arrays; /* [trainer->count] */
+    double *losses; /* [loss_epochs × all], of an ensemble's members in the epochs of the last fit; else NULL */
+    int loss_epochs;
 };
 
 static const kolo_strategy_kind *kind_of(const kolo_trainer *trainer)
@@ -107,6 +110,7 @@ void kolo_workers_close(kolo_trainer *trainer)
         kolo_host_deallocate(workers->arrays[i].start);
         kolo_host_deallocate(workers->arrays[i].memory);
     }
+    free(workers->losses);
     free(workers->arrays);
     free(workers->links);
     free(workers);
@@ -169,7 +173,7 @@ static kolo_status next_task(kolo_replica *replica, kolo_task *task)
 {
     kolo_workers *workers = replica->trainer->workers;
     int number = kolo_worker_number(replica);
-    if (workers->center) return kolo_center_next(workers->center, number, workers->epochs, task);
+    if (workers->center) return kolo_center_next(workers->center, number, workers->epochs, 0, task);
     return kolo_center_link_next(workers->links[replica->index], workers->epochs, task);
 }
 
@@ -181,7 +185,8 @@ static kolo_status exchange(kolo_replica *replica)
                               .start = kind_of(replica->trainer)->writes_start ? arrays->start : NULL,
                               .gradient = replica->gradient,
                               .samples = replica->local_totals.samples};
-    if (workers->center) KOLO_TRY(kolo_center_exchange(workers->center, kolo_worker_number(replica), &offer));
+    bool done;
+    if (workers->center) KOLO_TRY(kolo_center_exchange(workers->center, kolo_worker_number(replica), &offer, 0, &done));
     else KOLO_TRY(kolo_center_link_exchange(workers->links[replica->index], &offer));
     memcpy(arrays->start, offer.weights, weight_bytes(replica->trainer));
     return kolo_replica_pack(replica);
@@ -264,6 +269,41 @@ static kolo_status train_worker(void *argument, int member)
     return status;
 }
 
+/* ---------------------------------------------------------------- members of an ensemble */
+
+/* Keeps the members' losses in the epoch that was trained last. */
+static kolo_status note_losses(kolo_workers *workers, int epoch)
+{
+    size_t bytes = (size_t)(epoch + 1) * (size_t)workers->all * sizeof *workers->losses;
+    double *more = realloc(workers->losses, bytes);
+    if (!more) return kolo_fail_memory(bytes, "the losses of an ensemble's members");
+    workers->losses = more;
+    workers->loss_epochs = epoch + 1;
+    for (int w = 0; w < workers->all; w++) {
+        kolo_totals totals;
+        kolo_center_worker(workers->center, w, NULL, &totals);
+        more[epoch * workers->all + w] = totals.samples > 0 ? totals.loss / totals.samples : NAN;
+    }
+    return KOLO_OK;
+}
+
+int kolo_workers_members(const kolo_trainer *trainer)
+{
+    const kolo_workers *workers = trainer->workers;
+    return workers && workers->center && workers->losses ? workers->all : 0;
+}
+
+void kolo_workers_member(const kolo_trainer *trainer, int member, float *weights)
+{
+    kolo_center_worker(trainer->workers->center, member, weights, NULL);
+}
+
+double kolo_workers_loss(const kolo_trainer *trainer, int member, int epoch)
+{
+    const kolo_workers *workers = trainer->workers;
+    return epoch >= 0 && epoch < workers->loss_epochs ? workers->losses[epoch * workers->all + member] : NAN;
+}
+
 /* ---------------------------------------------------------------- an epoch */
 
 /* The counters after an epoch: all workers have made its steps together. An epoch that was stopped begins anew. */
@@ -328,6 +368,7 @@ kolo_status kolo_workers_train(kolo_trainer *trainer, const kolo_workers_run *ru
     trainer->steps += outcome->trained;
     set_counters(trainer, run->plan, outcome->stopped);
     if (status == KOLO_OK) status = copy_turns(run);
+    if (status == KOLO_OK && workers->center && kind_of(trainer)->ensemble) status = note_losses(workers, run->number);
     return status == KOLO_OK ? KOLO_OK : kolo_trainer_renew(trainer, status);
 }
 

@@ -24,9 +24,16 @@ bool kolo_workers_are_finite(kolo_trainer *trainer);
 /* On rank 0: sets gone[workers] for the workers of all ranks that are gone. */
 void kolo_workers_mark_lost(kolo_trainer *trainer, bool *gone);
 
+/* The members of an ensemble, on rank 0: how many there are; a member's weights; its mean loss in an epoch of the last
+ * fit, NaN if it trained on nothing or there was no such epoch. */
+int kolo_workers_members(const kolo_trainer *trainer); /* 0 on other ranks, and if nothing was trained */
+void kolo_workers_member(const kolo_trainer *trainer, int member, float *weights);
+double kolo_workers_loss(const kolo_trainer *trainer, int member, int epoch);
+
 /* An epoch of all workers. */
 typedef struct kolo_workers_run {
     const kolo_epoch_plan *plan;
+    int number;              /* of the epoch in this fit, from 0 */
     int window;              /* batches between two exchanges of a worker */
     const kolo_turns *turns; /* the order of exchanges; NULL: as it happens */
     kolo_turns *record;      /* gets the exchanges that happen; NULL: nobody wants them */

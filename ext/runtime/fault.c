@@ -3,143 +3,105 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/fault_text.h"
 #include "runtime/runtime.h"
-
-#define FAULTS_MAX 32
-
-typedef enum fault_kind { KILL, SEGV, EXIT, HANG, SLOW, FLIP } fault_kind;
-static const char *const names[] = {"kill", "segv", "exit", "hang", "slow", "flip"};
-#define KINDS "kill, segv, exit, hang, slow:5x or flip"
-
-typedef struct fault {
-    fault_kind kind;
-    int rank;
-    int64_t step;
-    double factor; /* of SLOW */
-} fault;
 
 static struct {
     pthread_once_t read; /* the variable has been read */
-    fault list[FAULTS_MAX];
-    int count;
+    kolo_fault_wishes wanted;
 } faults = {.read = PTHREAD_ONCE_INIT};
+static _Atomic kolo_fate fate; /* of the next message */
 
-/* ---------------------------------------------------------------- reading */
-
-static kolo_status refuse(const char *what)
-{
-    return kolo_fail(KOLO_INVALID, ".what: wanted " KINDS ", got \"%.40s\"", what);
-}
-
-static kolo_status read_what(const char *what, fault *wanted)
-{
-    size_t length = strcspn(what, ":");
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-        if (strlen(names[k]) != length || strncmp(names[k], what, length) != 0) continue;
-        char *end = NULL;
-        wanted->kind = (fault_kind)k;
-        if (k != SLOW) return what[length] ? refuse(what) : KOLO_OK;
-        wanted->factor = what[length] ? strtod(what + length + 1, &end) : 0;
-        bool valid = wanted->factor >= 1 && wanted->factor <= 1e6 && (!*end || strcmp(end, "x") == 0);
-        return valid ? KOLO_OK : refuse(what);
-    }
-    return refuse(what);
-}
-
-static kolo_status add(int rank, int64_t step, const char *what)
-{
-    fault wanted = {.rank = rank, .step = step};
-    if (faults.count == FAULTS_MAX) return kolo_fail(KOLO_INVALID, "wanted at most %d faults, got more", FAULTS_MAX);
-    if (rank < 0) return kolo_fail(KOLO_INVALID, ".rank: wanted at least 0, got %d", rank);
-    if (step < 0) return kolo_fail(KOLO_INVALID, ".step: wanted at least 0, got %lld", (long long)step);
-    KOLO_TRY(read_what(what ? what : "", &wanted));
-    faults.list[faults.count++] = wanted;
-    return KOLO_OK;
-}
-
-/* Reads a part like "rank=3". False: it is another, or has no number. */
-static bool read_number(const char *part, const char *name, int64_t *number)
-{
-    size_t length = strlen(name);
-    char *end;
-    if (strncmp(part, name, length) != 0) return false;
-    *number = strtoll(part + length, &end, 10);
-    return end != part + length && !*end && *number <= INT32_MAX && *number >= INT32_MIN;
-}
-
-/* Reads one fault of the variable: "rank=3,step=10,what=slow:5x". */
-static kolo_status read_fault(char *text)
-{
-    int64_t rank = 0, step = 0;
-    char *rest, *what = NULL;
-    for (char *part = strtok_r(text, ",", &rest); part; part = strtok_r(NULL, ",", &rest)) {
-        if (strncmp(part, "what=", 5) == 0) what = part + 5;
-        else if (!read_number(part, "rank=", &rank) && !read_number(part, "step=", &step))
-            return kolo_fail(KOLO_INVALID, "wanted rank=N, step=N and what=" KINDS ", got \"%.40s\"", part);
-    }
-    return add((int)rank, step, what);
-}
+/* ---------------------------------------------------------------- asking for faults */
 
 static void read_variable(void)
 {
-    const char *variable = getenv("KOLO_FAULT");
-    char *copy = variable ? strdup(variable) : NULL, *rest;
-    for (char *one = copy ? strtok_r(copy, ";", &rest) : NULL; one; one = strtok_r(NULL, ";", &rest)) {
-        if (read_fault(one) == KOLO_OK) continue;
-        kolo_failure why = kolo_failure_take();
-        kolo_warn("KOLO_FAULT: %s: no such fault will happen", why.text);
-    }
-    free(copy);
+    char why[200];
+    const char *text = getenv("KOLO_FAULT");
+    if (text && !kolo_faults_read(&faults.wanted, text, why, sizeof why))
+        kolo_warn("KOLO_FAULT: %s: no fault will happen", why);
+}
+
+kolo_status kolo_fault_check_environment(void)
+{
+    char why[200];
+    kolo_fault_wishes wishes = {0};
+    const char *text = getenv("KOLO_FAULT");
+    if (!text || kolo_faults_read(&wishes, text, why, sizeof why)) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "KOLO_FAULT: %s", why);
 }
 
 bool kolo_faults_wanted(void)
 {
     pthread_once(&faults.read, read_variable);
-    return faults.count > 0;
+    return faults.wanted.count > 0;
 }
 
 kolo_status kolo_fault_at(const kolo_fault_args *args, kolo_here here)
 {
+    char why[200];
     kolo_scope scope = kolo_enter("kolo_fault", here);
     kolo_faults_wanted(); /* so that the variable's come first */
-    return kolo_leave(scope, add(args->rank, args->step, args->what));
+    bool added = kolo_fault_add(&faults.wanted, args->rank, args->step, args->what, why, sizeof why);
+    return kolo_leave(scope, added ? KOLO_OK : kolo_fail(KOLO_INVALID, "%s", why));
 }
 
 void kolo_clear_faults(void)
 {
     kolo_faults_wanted();
-    faults.count = 0;
+    faults.wanted.count = 0;
+    atomic_store(&fate, KOLO_FATE_ARRIVES);
 }
 
 /* ---------------------------------------------------------------- happening */
 
-static void tell(int number, int64_t step, const char *what)
+static void tell(int number, int64_t step, kolo_fault_kind kind)
 {
-    fprintf(stderr, "fault: rank %d, step %lld: %s, as it was asked for\n", number, (long long)step, what);
+    fprintf(stderr, "fault: rank %d, step %lld: %s, as it was asked for\n", number, (long long)step,
+            kolo_fault_name(kind));
     fflush(stderr);
 }
 
-static void strike(const fault *wanted, int number, int64_t step)
+static kolo_status lose_message(kolo_fault_kind kind, bool worker)
 {
-    if (wanted->kind >= SLOW) return;
-    tell(number, step, names[wanted->kind]);
-    if (wanted->kind == KILL) raise(SIGKILL);
-    if (wanted->kind == EXIT) _exit(0);
-    if (wanted->kind == HANG)
-        for (;;) pause();
-    signal(SIGSEGV, SIG_DFL);
-    raise(SIGSEGV);
+    const char *name = kolo_fault_name(kind);
+    if (kolo_size() == 1) return kolo_fail(KOLO_INVALID, "fault %s: wanted several ranks, got one", name);
+    if (kind == KOLO_FAULT_SKIP && worker)
+        return kolo_fail(KOLO_INVALID,
+                         "fault skip: wanted a strategy whose steps call collectives, got one of workers");
+    atomic_store(&fate, kind == KOLO_FAULT_SKIP   ? KOLO_FATE_SKIPPED
+                        : kind == KOLO_FAULT_DROP ? KOLO_FATE_DROPPED
+                                                  : KOLO_FATE_CUT);
+    return KOLO_OK;
 }
 
-void kolo_fault_strike(int number, int64_t step)
+static kolo_status strike(kolo_fault_kind kind, bool worker)
 {
-    for (int i = 0; i < faults.count; i++)
-        if (faults.list[i].rank == number && faults.list[i].step == step) strike(&faults.list[i], number, step);
+    if (kind == KOLO_FAULT_KILL) raise(SIGKILL);
+    if (kind == KOLO_FAULT_EXIT) _exit(0);
+    if (kind == KOLO_FAULT_HANG)
+        for (;;) pause();
+    if (kind != KOLO_FAULT_SEGV) return lose_message(kind, worker);
+    signal(SIGSEGV, SIG_DFL);
+    raise(SIGSEGV);
+    return KOLO_OK;
+}
+
+kolo_status kolo_fault_strike(int number, int64_t step, bool worker)
+{
+    for (int i = 0; i < faults.wanted.count; i++) {
+        const kolo_fault_wish *wish = &faults.wanted.wish[i];
+        if (wish->rank != number || wish->step != step || wish->kind >= KOLO_FAULT_SLOW) continue;
+        tell(number, step, wish->kind);
+        KOLO_TRY(strike(wish->kind, worker));
+    }
+    return KOLO_OK;
 }
 
 /* Flips the highest bit of the fraction of the weight in the middle: a change that training may go on with. */
@@ -155,14 +117,28 @@ static void flip(float *weights, int64_t count)
 bool kolo_fault_follow(int number, int64_t step, double seconds, float *weights, int64_t count)
 {
     bool flipped = false;
-    for (int i = 0; i < faults.count; i++) {
-        const fault *wanted = &faults.list[i];
-        if (wanted->rank != number) continue;
-        if (wanted->kind == SLOW && step >= wanted->step) usleep((useconds_t)(seconds * (wanted->factor - 1) * 1e6));
-        if (wanted->kind != FLIP || step != wanted->step) continue;
-        tell(number, step, names[FLIP]);
+    for (int i = 0; i < faults.wanted.count; i++) {
+        const kolo_fault_wish *wish = &faults.wanted.wish[i];
+        if (wish->rank != number) continue;
+        if (wish->kind == KOLO_FAULT_SLOW && step >= wish->step)
+            usleep((useconds_t)(seconds * (wish->factor - 1) * 1e6));
+        if (wish->kind != KOLO_FAULT_FLIP || step != wish->step) continue;
+        tell(number, step, KOLO_FAULT_FLIP);
         flip(weights, count);
         flipped = true;
     }
     return flipped;
+}
+
+/* Most messages are not lost, and only read. */
+kolo_fate kolo_next_fate(void)
+{
+    kolo_fate now = atomic_load_explicit(&fate, memory_order_relaxed);
+    if (now == KOLO_FATE_ARRIVES || now == KOLO_FATE_CUT) return now;
+    return atomic_exchange(&fate, KOLO_FATE_ARRIVES);
+}
+
+bool kolo_link_is_cut(void)
+{
+    return atomic_load_explicit(&fate, memory_order_relaxed) == KOLO_FATE_CUT;
 }

@@ -10,10 +10,12 @@
 #include "backend/backend.h"
 #include "comm/call.h"
 #include "core/plugin.h"
+#include "runtime/fault.h"
 
 static struct {
     const kolo_world_kind *world_kind; /* NULL: the process is not part of a job */
     kolo_world world;
+    kolo_comm *ranks; /* world.comm, with the faults that were asked for */
     bool wrong_use; /* kolo_init() found an invalid environment variable */
 } runtime;
 static atomic_bool stop_requested;
@@ -53,6 +55,7 @@ static kolo_status join_world(int *argc, char ***argv)
                          why ? why : "libkolo_mpi.so has no MPI in it");
     KOLO_TRY(plugin->world->open(argc, argv, &runtime.world));
     runtime.world_kind = plugin->world;
+    runtime.ranks = kolo_lossy_comm(runtime.world.comm);
     kolo_error_speak_as(runtime.world.comm->rank, runtime.world.comm->size);
     return KOLO_OK;
 }
@@ -65,6 +68,7 @@ kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here)
     if (status == KOLO_OK) {
         status = kolo_check_environment();
         if (status == KOLO_OK) status = kolo_backend_check_environment();
+        if (status == KOLO_OK) status = kolo_fault_check_environment();
         runtime.wrong_use = status != KOLO_OK;
     }
     return kolo_leave(scope, status);
@@ -96,7 +100,7 @@ int kolo_finish(void)
 
 kolo_comm *kolo_world_comm(void)
 {
-    return runtime.world_kind ? runtime.world.comm : kolo_comm_self();
+    return runtime.world_kind ? runtime.ranks : kolo_comm_self();
 }
 
 int kolo_rank(void)

@@ -61,6 +61,7 @@ struct kolo_strategy_kind {
     /* Instead of exchange(): an exchange of all workers at once, for which they wait for each other. */
     void (*exchange_all)(const kolo_strategy *strategy, const kolo_exchange *workers, int count);
     int window; /* the default of the option .window, in batches; 0: an epoch */
+    bool ensemble; /* the workers' weights after an exchange are models of their own, the members of an ensemble */
     bool has_memory; /* step() uses kolo_worker_memory().memory */
     bool writes_start; /* step() writes kolo_worker_memory().start, and exchanges read it */
     /* The optimizer updates the centre before exchange(), with the gradient of the worker's last step(), which collects

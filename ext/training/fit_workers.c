@@ -116,7 +116,11 @@ kolo_status kolo_fit_run_workers(kolo_fit_state *state, int epoch,
 {
     kolo_turns own = {0};
     *outcome = (kolo_workers_outcome){0};
-    kolo_workers_run run = {.plan = &state->plan, .window = window_of(state), .watch = watch, .watcher = state};
+    kolo_workers_run run = {.plan = &state->plan,
+                            .number = epoch - state->model->history.first_epoch,
+                            .window = window_of(state),
+                            .watch = watch,
+                            .watcher = state};
     kolo_status status = plan_turns(state, epoch, &own, &run.turns);
     if (status == KOLO_OK && strategy_of(state)->record) status = kolo_order_add(&state->record, &run.record);
     if (status == KOLO_OK) status = kolo_workers_train(state->trainer, &run, outcome);

@@ -1,5 +1,6 @@
 """Faults that are asked for: they happen where and when they should, and who notices says it."""
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -22,8 +23,8 @@ def program(tmp_path_factory):
     return target
 
 
-def run(program, fault, ranks=3):
-    launcher = [BUILD / "bin/kolorun", "-np", str(ranks)] if ranks > 1 else []
+def run(program, fault, ranks=3, launch=()):
+    launcher = [BUILD / "bin/kolorun", "-np", str(ranks), *launch] if ranks > 1 else []
     return patience.run([str(word) for word in [*launcher, program]], capture_output=True, text=True, timeout=60,
                         env={**os.environ, "KOLO_FAULT": fault})
 
@@ -55,14 +56,48 @@ def test_a_slow_rank_makes_a_synchronous_training_slow(program):
     assert slow > 5 * fast
 
 
-@pytest.mark.parametrize("fault, sentence", [
-    ("rank=0,step=3,what=slow", 'wanted kill, segv, exit, hang, slow:5x or flip, got "slow"'),
+@pytest.mark.parametrize("what, rank", [("drop", 1), ("cut", 0)])
+def test_a_rank_whose_message_is_lost_is_named(program, what, rank):
+    done = run(program, f"rank={rank},step=7,what={what}", launch=["--stall-limit", "3"])
+    said = done.stdout + done.stderr
+    others = ", ".join(str(other) for other in range(3) if other != rank)
+    assert done.returncode == 1 and f"fault: rank {rank}, step 7: {what}, as it was asked for" in said, said
+    assert f"rank {rank} has not come for 3 s (KOLO_STALL_LIMIT): ranks {others} wait in allreduce of" in said, said
+
+
+def test_a_skipped_collective_is_told_from_the_next_one(program):
+    done = run(program, "rank=2,step=7,what=skip")
+    said = done.stdout + done.stderr
+    assert done.returncode == 1, said
+    pair = re.search(r"all ranks must make the same call: rank 0 called allreduce of (\d+ \w+) .*, rank 2 allreduce of (\d+ \w+)", said)
+    assert pair and pair[1] != pair[2], said
+
+
+@pytest.mark.parametrize("what", ["skip", "drop", "cut"])
+def test_one_rank_has_no_messages_to_lose(program, what):
+    done = run(program, f"rank=0,step=3,what={what}", ranks=1)
+    assert done.returncode == 1 and f"fault {what}: wanted several ranks, got one" in done.stderr, done.stderr
+
+
+WRONG = [
+    ("rank=0,step=3,what=slow", 'wanted kill, segv, exit, hang, skip, drop, cut, slow:5x or flip, got "slow"'),
     ("rank=0,what=slow:0.5x", 'got "slow:0.5x"'),
     ("rank=0,what=killer", 'got "killer"'),
-    ("rank=x,what=kill", 'wanted rank=N, step=N and what='),
+    ("rank=x,what=kill", 'wanted rank=N,step=N,what=W with W kill'),
     ("rank=-1,what=kill", ".rank: wanted at least 0, got -1"),
     ("rank=0", 'got ""'),
-    ("nonsense", 'got "nonsense"')])
-def test_a_wrong_fault_is_a_sentence_and_no_fault(program, fault, sentence):
+    ("rank=0,what=kill;nonsense", 'got "nonsense"')]
+
+
+@pytest.mark.parametrize("fault, sentence", WRONG)
+def test_a_wrong_fault_is_wrong_use(program, fault, sentence):
     done = run(program, fault, ranks=1)
-    assert done.returncode == 0 and sentence in done.stderr, done.stderr
+    assert done.returncode == 2 and sentence in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("fault, sentence", [*WRONG, ("rank=3,what=kill", "--fault: wanted a rank from 0 to 2, got 3")])
+def test_kolorun_starts_nothing_with_a_wrong_fault(tmp_path, fault, sentence):
+    done = patience.run([str(BUILD / "bin/kolorun"), "-np", "3", "--fault", fault, "touch", str(tmp_path / "started")],
+                        capture_output=True, text=True)
+    assert done.returncode == 2 and not (tmp_path / "started").exists()
+    assert done.stderr.startswith("kolorun: --fault: ") and sentence in done.stderr and done.stderr.count("\n") == 1, done.stderr

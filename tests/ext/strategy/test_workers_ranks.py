@@ -10,7 +10,7 @@ import pytest
 BUILD = Path(os.environ.get("KOLO_BUILD", Path(__file__).resolve().parents[3] / "build")).resolve()
 HIGGS = BUILD / "bin/higgs"
 AS_IT_COMES = ["parameter_server", "downpour", "adag", "dynsgd", "async_easgd", "async_eamsgd"]
-AT_ONCE = ["easgd", "averaging", "local_sgd"]
+AT_ONCE = ["easgd", "averaging", "local_sgd", "ensemble"]
 
 pytestmark = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not there: apt install openmpi-bin")
 
@@ -111,3 +111,20 @@ def test_a_worker_that_hangs_ends_all_after_the_limit(strategy):
     done = train(strategy, ranks=3, launch=["--stall-limit", "2", "--fault", "rank=2,step=4,what=hang"])
     said = done.stdout + done.stderr
     assert done.returncode == 1 and "worker 2 has not come for 2 s (KOLO_STALL_LIMIT): the others wait for its batch" in said, said
+
+
+@pytest.mark.parametrize("strategy", ["downpour", pytest.param("easgd", marks=pytest.mark.long("a second strategy"))])
+def test_a_worker_without_an_answer_gives_up(strategy):
+    """The centre answers a worker that has to wait for others, so silence means that a message was lost."""
+    done = train(strategy, ranks=3, launch=["--keep-going", "--stall-limit", "3"], fault="rank=2,step=4,what=drop")
+    said = done.stdout + done.stderr
+    assert done.returncode == 1 and "worker 2 has lost the centre on rank 0: no answer for 3 s" in said, said
+    assert "worker 2 on rank 2 is gone: the other workers go on" in said and "F1 (weighted)" in done.stdout, said
+
+
+@pytest.mark.parametrize("strategy", ["easgd", pytest.param("downpour", marks=pytest.mark.long("a second strategy"))])
+def test_a_cut_link_is_noticed_at_both_ends(strategy):
+    done = train(strategy, ranks=3, launch=["--keep-going"], fault="rank=1,step=4,what=cut")
+    said = done.stdout + done.stderr
+    assert done.returncode == 1 and "worker 1 has lost the centre on rank 0: its link is cut" in said, said
+    assert "worker 1 on rank 1 is gone: the other workers go on" in said and "F1 (weighted)" in done.stdout, said

@@ -320,14 +320,91 @@ static void exchanges_of_all_have_the_bits_of_their_simulation(void **state)
         }
 }
 
+/* Worker w's batches of each epoch are the next BATCHES / WORKERS; kept[e]: its mean loss over them. */
+static void simulate_member(simulation *s, int w, double kept[EPOCHS])
+{
+    for (int e = 0; e < EPOCHS; e++) {
+        double loss = 0, samples = 0;
+        for (int k = 0; k < BATCHES / WORKERS; k++) {
+            int first = (w * BATCHES / WORKERS + k) * BATCH, count = SAMPLES - first < BATCH ? SAMPLES - first : BATCH;
+            memcpy(weights_of(s->model[w]), s->x[w], bytes_of(s->model[w]));
+            loss += kolo_train_on_batch(s->model[w], s->data, first, count).loss * count;
+            memcpy(s->x[w], weights_of(s->model[w]), bytes_of(s->model[w]));
+            samples += count;
+        }
+        kept[e] = loss / samples;
+    }
+}
+
+/* Each member has the weights and the losses of a plain training on its batches; what they predict is averaged. */
+static void members_of_an_ensemble_are_plain_trainings(void **state)
+{
+    (void)state;
+    int count;
+    const kolo_optimizer *optimizer = optimizers(&count);
+    for (int o = 0; o < count; o++) {
+        simulation *s = begin(optimizer[o]);
+        kolo_model *model = plain_model(optimizer[o], kolo_ensemble(.workers = WORKERS));
+        float mean[SAMPLES * SMALL_CLASSES] = {0}, one[SAMPLES * SMALL_CLASSES], got[SAMPLES * SMALL_CLASSES];
+        assert_int_equal(kolo_ensemble_size(model), 0);
+        assert_non_null(kolo_fit(model, s->data, .epochs = EPOCHS, .batch_size = BATCH, .no_shuffle = true,
+                                 .validation_data = s->data, .verbose = KOLO_NONE));
+        assert_int_equal(kolo_ensemble_size(model), WORKERS);
+        for (int w = 0; w < WORKERS; w++) {
+            double losses[EPOCHS];
+            float weights[WEIGHTS] = {0};
+            simulate_member(s, w, losses);
+            assert_int_equal(kolo_ensemble_weights(model, w, weights), KOLO_OK);
+            assert_memory_equal(weights, s->x[w], bytes_of(model));
+            for (int e = 0; e < EPOCHS; e++) assert_true(fabs(kolo_ensemble_loss(model, w, e) - losses[e]) < 1e-9);
+            assert_true(isnan(kolo_ensemble_loss(model, w, EPOCHS)));
+            assert_int_equal(kolo_predict(s->model[w], s->data, one), KOLO_OK);
+            for (int i = 0; i < SAMPLES * SMALL_CLASSES; i++) mean[i] += one[i] / WORKERS;
+        }
+        assert_memory_equal(weights_of(model), s->x[0], bytes_of(model)); /* the model is member 0, also afterwards */
+        assert_int_equal(kolo_ensemble_predict(model, s->data, got), KOLO_OK);
+        assert_memory_equal(got, mean, sizeof got);
+        assert_memory_equal(weights_of(model), s->x[0], bytes_of(model));
+        kolo_model_free(&model);
+        end(s);
+    }
+}
+
+static void only_an_ensemble_has_members(void **state)
+{
+    (void)state;
+    float weights[WEIGHTS];
+    kolo_data *data = small_data(SAMPLES);
+    kolo_model *model = plain_model(kolo_adam(), kolo_averaging(.workers = WORKERS));
+    assert_non_null(kolo_fit(model, data, .verbose = KOLO_NONE));
+    assert_int_equal(kolo_ensemble_size(model), 0);
+    assert_true(isnan(kolo_ensemble_loss(model, 0, 0)));
+    assert_int_equal(kolo_ensemble_weights(model, 0, weights), KOLO_INVALID);
+    assert_non_null(strstr(kolo_last_error().text, "trained under kolo_ensemble()"));
+    assert_int_equal(kolo_ensemble_predict(NULL, data, weights), KOLO_INVALID);
+    kolo_clear_error();
+    kolo_model_free(&model);
+    model = plain_model(kolo_adam(), kolo_ensemble(.workers = WORKERS));
+    assert_non_null(kolo_fit(model, data, .verbose = KOLO_NONE));
+    assert_int_equal(kolo_ensemble_weights(model, WORKERS, weights), KOLO_INVALID);
+    assert_non_null(strstr(kolo_last_error().text, "wanted a member from 0 to 2, got 3"));
+    kolo_clear_error();
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
 /* ---------------------------------------------------------------- what must be equal */
 
 static void one_worker_is_plain_training(void **state)
 {
     (void)state;
-    const kolo_strategy strategies[] = {
-        kolo_downpour(.workers = 1, .window = 1), kolo_dynsgd(.workers = 1),    kolo_adag(.workers = 1, .window = 1),
-        kolo_parameter_server(.workers = 1),      kolo_averaging(.workers = 1), kolo_local_sgd(.workers = 1)};
+    const kolo_strategy strategies[] = {kolo_downpour(.workers = 1, .window = 1),
+                                        kolo_dynsgd(.workers = 1),
+                                        kolo_adag(.workers = 1, .window = 1),
+                                        kolo_parameter_server(.workers = 1),
+                                        kolo_averaging(.workers = 1),
+                                        kolo_local_sgd(.workers = 1),
+                                        kolo_ensemble(.workers = 1)};
     int count;
     const kolo_optimizer *optimizer = optimizers(&count);
     for (int o = 0; o < count; o++)
@@ -523,6 +600,8 @@ int main(void)
         cmocka_unit_test(each_rule_has_the_bits_of_its_simulation),
         cmocka_unit_test(a_parameter_server_descends_by_each_gradient),
         cmocka_unit_test(exchanges_of_all_have_the_bits_of_their_simulation),
+        cmocka_unit_test(members_of_an_ensemble_are_plain_trainings),
+        cmocka_unit_test(only_an_ensemble_has_members),
         cmocka_unit_test(one_worker_is_plain_training),
         cmocka_unit_test(a_record_is_replayed_to_the_bit),
         cmocka_unit_test(a_parameter_server_goes_on_from_a_checkpoint),
