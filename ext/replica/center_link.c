@@ -196,7 +196,8 @@ static kolo_status answer_exchange(client *c, const request *r, const char *data
                               .start = args->kind->writes_start ? c->start : NULL,
                               .gradient = c->gradient,
                               .samples = r->samples};
-    reply answer = {.status = kolo_center_exchange(args->center, c->worker, &offer)};
+    kolo_ticket ticket;
+    reply answer = {.status = kolo_center_exchange(args->center, c->worker, &offer, &ticket)};
     tell_why(&answer);
     return send_reply(c, &answer, c->weights, (size_t)args->count * sizeof(float));
 }
