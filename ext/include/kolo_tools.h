@@ -444,7 +444,7 @@ typedef struct kolo_options {
     bool deterministic;
     int devices; /* --devices N, the number of devices, with a replica on each; 0: not given */
     const char *strategy; /* --strategy NAME, one of KOLO_STRATEGIES; NULL: not given */
-    int workers, window; /* --workers N, --window N, of a strategy of workers; 0: not given */
+    int workers, window, servers; /* --workers N, --window N, --servers N, of a strategy of workers; 0: not given */
     const char *record, *replay; /* --record FILE, --replay FILE, likewise; NULL: not given */
     const char *save; /* --save FILE.safetensors */
     const char *history; /* --history FILE, JSON */

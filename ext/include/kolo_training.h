@@ -59,6 +59,9 @@ typedef struct kolo_strategy {
     /* Only for strategies of workers: */
     int workers; /* 1 to 256 threads, each with a replica; default: a worker on each device */
     int window;  /* batches that a worker trains on between two exchanges; default: the strategy's */
+    int servers; /* 1 to the number of weight arrays, default 1: the centre is divided at the borders of arrays among so many
+                    servers, with which different workers exchange at the same time. The results do not depend on it. Only
+                    where workers exchange one at a time, and the workers are threads of one process */
     double rho;  /* EASGD: the strength of the pull towards the centre, ρ ≥ 0; default 5 */
     double learning_rate; /* EASGD: the exchange moves worker and centre by α = learning_rate · ρ of their difference;
                              0 ≤ α < 1; default 0.1. The optimizer has a learning rate of its own */

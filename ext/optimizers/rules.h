@@ -302,13 +302,11 @@ KOLO_RULE void kolo_rule_novograd(float *w, float g, float *m, kolo_rule n)
 
 KOLO_EVERYWHERE int kolo_rule_slots(kolo_rule_kind rule)
 {
-    switch (rule) {
 #define KOLO_RULE_SLOTS(name, slots, function)                                                                         \
-    case KOLO_RULE_##name: return slots;
-        KOLO_RULES(KOLO_RULE_SLOTS)
+    if (rule == KOLO_RULE_##name) return slots;
+    KOLO_RULES(KOLO_RULE_SLOTS)
 #undef KOLO_RULE_SLOTS
-    default: return 0;
-    }
+    return 0;
 }
 
 /* The call of a rule's function for element i, by its number of slots. A number that does not fit the function does not

@@ -25,6 +25,7 @@ typedef struct worker {
     double given_at;    /* when it was given its last batch */
     kolo_totals totals; /* of its batches in this epoch */
     bool arrived;       /* it waits in an exchange of all */
+    kolo_ticket ticket; /* of its last exchange; its epoch is 0 if it has made none */
     bool gone;
 } worker;
 
@@ -33,8 +34,10 @@ struct kolo_center {
     pthread_cond_t changed; /* anything that a call may wait for has changed */
     kolo_center_args args;
     float *weights;
+    kolo_center_part **parts; /* [args.parts] */
     worker *workers;
     int64_t exchanges, updates; /* since the centre was opened */
+    int64_t tickets; /* given out in this epoch */
     double learning_rate;
     kolo_center_epoch epoch;
     int64_t number; /* of the epoch */
@@ -64,6 +67,17 @@ static kolo_status open_worker(kolo_center *center, int number)
     return KOLO_OK;
 }
 
+static kolo_status open_part(kolo_center *center, int number)
+{
+    const kolo_part_args args = {.kind = center->args.kind,
+                                 .strategy = center->args.strategy,
+                                 .range = center->args.ranges[number],
+                                 .weights = center->weights,
+                                 .update = center->args.update,
+                                 .owner = center->args.owner};
+    return kolo_center_part_open(&args, &center->parts[number]);
+}
+
 kolo_status kolo_center_open(const kolo_center_args *args, kolo_center **center)
 {
     size_t bytes = (size_t)args->count * sizeof(float);
@@ -81,8 +95,10 @@ kolo_status kolo_center_open(const kolo_center_args *args, kolo_center **center)
     made->stalled = -1;
     made->weights = malloc(bytes + 1);
     made->workers = calloc((size_t)args->workers, sizeof *made->workers);
+    made->parts = calloc((size_t)args->parts, sizeof *made->parts);
     kolo_status status =
-        made->weights && made->workers ? KOLO_OK : kolo_fail_memory(bytes, "the centre of the workers");
+        made->weights && made->workers && made->parts ? KOLO_OK : kolo_fail_memory(bytes, "the centre of the workers");
+    for (int i = 0; i < args->parts && status == KOLO_OK; i++) status = open_part(made, i);
     for (int i = 0; i < args->workers && status == KOLO_OK; i++) status = open_worker(made, i);
     if (status != KOLO_OK) kolo_center_close(center);
     return status;
@@ -97,6 +113,8 @@ void kolo_center_close(kolo_center **center)
         free(closed->workers[i].start);
         free(closed->workers[i].batches);
     }
+    for (int i = 0; closed->parts && i < closed->args.parts; i++) kolo_center_part_close(&closed->parts[i]);
+    free(closed->parts);
     free(closed->workers);
     free(closed->weights);
     free(closed->returned);
@@ -118,6 +136,7 @@ static kolo_status called_off(const kolo_center *center)
 static void end_epoch(kolo_center *center, ending how)
 {
     if (center->ended < how) center->ended = how;
+    for (int i = 0; how == FAILED && i < center->args.parts; i++) kolo_center_part_fail(center->parts[i]);
     pthread_cond_broadcast(&center->changed);
 }
 
@@ -162,20 +181,26 @@ void kolo_center_set(kolo_center *center, const float *weights, int64_t updates)
     pthread_mutex_unlock(&center->lock);
 }
 
-void kolo_center_get(kolo_center *center, float *weights)
+/* With the lock held. */
+static kolo_ticket give_ticket(kolo_center *center)
 {
-    pthread_mutex_lock(&center->lock);
-    memcpy(weights, center->weights, (size_t)center->args.count * sizeof *weights);
-    pthread_mutex_unlock(&center->lock);
+    return (kolo_ticket){.epoch = center->number, .number = center->tickets++};
 }
 
-bool kolo_center_is_finite(kolo_center *center)
+static void copy_weights(void *to, const kolo_part_args *part)
 {
-    bool finite = true;
+    const kolo_part_range *range = &part->range;
+    memcpy((float *)to + range->first, part->weights + range->first,
+           (size_t)(range->end - range->first) * sizeof *part->weights);
+}
+
+void kolo_center_get(kolo_center *center, float *weights, kolo_ticket *ticket)
+{
     pthread_mutex_lock(&center->lock);
-    for (int64_t i = 0; i < center->args.count && finite; i++) finite = isfinite(center->weights[i]);
+    *ticket = give_ticket(center);
     pthread_mutex_unlock(&center->lock);
-    return finite;
+    for (int i = 0; i < center->args.parts; i++)
+        kolo_center_part_visit(center->parts[i], ticket, copy_weights, weights);
 }
 
 void kolo_center_worker(kolo_center *center, int worker_number, float *weights, kolo_totals *totals)
@@ -199,6 +224,8 @@ void kolo_center_begin(kolo_center *center, const kolo_center_epoch *epoch)
     center->over = center->last_round = false;
     center->turn = center->round = center->taken = center->trained = center->returned_count = 0;
     center->totals = (kolo_totals){0};
+    center->tickets = 0;
+    for (int i = 0; i < center->args.parts; i++) kolo_center_part_begin(center->parts[i], center->number);
     for (int i = 0; i < center->args.workers; i++) {
         worker *w = &center->workers[i];
         w->exchange.batches = w->turn = w->position = 0;
@@ -406,28 +433,41 @@ static void finish_exchange(kolo_center *center, worker *w)
     memcpy(w->start, w->exchange.weights, (size_t)center->args.count * sizeof *w->start);
     w->exchange.batches = w->position = 0;
     w->turn++;
-    w->exchanged_at = center->exchanges;
 }
 
-static kolo_status update_center(kolo_center *center, const kolo_offer *offer)
+/* Admits the worker's exchange as the next one. */
+static kolo_status admit(kolo_center *center, worker *w, const kolo_offer *offer)
 {
-    const kolo_center_args *args = &center->args;
-    KOLO_TRY(args->update(args->owner, center->weights, offer->gradient, offer->samples, center->learning_rate,
-                          center->updates));
-    center->updates++;
+    const kolo_exchange *mine = &w->exchange;
+    if (center->epoch.record && !center->epoch.turns)
+        KOLO_TRY(kolo_turns_add(center->epoch.record, mine->number, w->batches, mine->batches));
+    w->ticket = give_ticket(center);
+    w->ticket.staleness = center->exchanges - w->exchanged_at;
+    w->ticket.samples = offer->samples;
+    w->ticket.learning_rate = center->learning_rate;
+    w->ticket.updates = center->updates;
+    if (center->args.kind->updates_center) center->updates++;
+    w->exchanged_at = ++center->exchanges;
+    center->turn++;
+    pthread_cond_broadcast(&center->changed);
     return KOLO_OK;
+}
+
+/* Without the lock, so that the next worker may follow from part to part. */
+static kolo_status exchange_with_parts(kolo_center *center, worker *w, const kolo_offer *offer)
+{
+    kolo_status status = KOLO_OK;
+    pthread_mutex_unlock(&center->lock);
+    for (int i = 0; i < center->args.parts && status == KOLO_OK; i++)
+        status = kolo_center_part_exchange(center->parts[i], &w->ticket, &w->exchange, offer->gradient);
+    pthread_mutex_lock(&center->lock);
+    return status;
 }
 
 static kolo_status exchange_alone(kolo_center *center, worker *w, const kolo_offer *offer)
 {
-    kolo_exchange *mine = &w->exchange;
-    mine->staleness = center->exchanges - w->exchanged_at;
-    if (center->args.kind->updates_center) KOLO_TRY(update_center(center, offer));
-    center->args.kind->exchange(center->args.strategy, mine);
-    if (center->epoch.record && !center->epoch.turns)
-        KOLO_TRY(kolo_turns_add(center->epoch.record, mine->number, w->batches, mine->batches));
-    center->exchanges++;
-    center->turn++;
+    KOLO_TRY(admit(center, w, offer));
+    KOLO_TRY(exchange_with_parts(center, w, offer));
     finish_exchange(center, w);
     return KOLO_OK;
 }
@@ -465,19 +505,33 @@ static kolo_status exchange_in_turn(kolo_center *center, worker *w, const kolo_o
     return KOLO_OK;
 }
 
+typedef struct exchange_of_all {
+    kolo_exchange worker[KOLO_DEVICES_MAX];
+    int count;
+} exchange_of_all;
+
+static void exchange_all(void *argument, const kolo_part_args *part)
+{
+    const exchange_of_all *all = argument;
+    part->kind->exchange_all(part->strategy, all->worker, all->count);
+}
+
 /* Makes the exchange of all if all that are left have come. The offers of the others wait in their exchanges. */
 static void exchange_if_all_came(kolo_center *center)
 {
-    kolo_exchange all[KOLO_DEVICES_MAX];
-    int count = 0, trained = 0;
+    exchange_of_all all = {.count = 0};
+    int trained = 0;
     for (int i = 0; i < center->args.workers; i++) {
         const worker *w = &center->workers[i];
         if (w->gone) continue;
         if (!w->arrived) return;
-        all[count++] = w->exchange;
+        all.worker[all.count++] = w->exchange;
         trained += w->exchange.batches;
     }
-    if (trained > 0) center->args.kind->exchange_all(center->args.strategy, all, count);
+    if (trained > 0) {
+        kolo_ticket ticket = give_ticket(center);
+        kolo_center_part_visit(center->parts[0], &ticket, exchange_all, &all); /* these strategies have one part */
+    }
     for (int i = 0; i < center->args.workers; i++) {
         if (center->workers[i].gone) continue;
         finish_exchange(center, &center->workers[i]);
@@ -501,15 +555,17 @@ static kolo_status exchange_at_once(kolo_center *center, worker *w, double end, 
 }
 
 kolo_status kolo_center_exchange(kolo_center *center, int worker_number, const kolo_offer *offer, double seconds,
-                                 bool *done)
+                                 kolo_ticket *ticket, bool *done)
 {
     double end = end_of(seconds);
     worker *w = &center->workers[worker_number];
     pthread_mutex_lock(&center->lock);
     w->exchange.weights = offer->weights;
     w->exchange.start = offer->start ? (float *)offer->start : w->start;
+    w->ticket.epoch = 0;
     kolo_status status = center->args.kind->exchange_all ? exchange_at_once(center, w, end, done)
                                                          : exchange_in_turn(center, w, offer, end, done);
+    *ticket = w->ticket;
     pthread_cond_broadcast(&center->changed);
     pthread_mutex_unlock(&center->lock);
     return status;
@@ -541,8 +597,10 @@ void kolo_center_lose(kolo_center *center, int worker_number)
     w->exchange.batches = 0;
     skip_lost_turns(center);
     if (center->args.kind->exchange_all && any_left(center)) exchange_if_all_came(center);
+    kolo_ticket last = w->ticket;
     pthread_cond_broadcast(&center->changed);
     pthread_mutex_unlock(&center->lock);
+    if (last.epoch > 0 && center->args.skip) center->args.skip(center->args.owner, &last);
 }
 
 int kolo_center_lost(kolo_center *center, int *last)

@@ -1,6 +1,6 @@
-/* The centre of a strategy of workers: the weights that workers exchange with, and the monitor that deals out batches,
- * lets workers exchange one at a time and in order, and counts. See strategy/strategy.h for what a strategy does in an
- * exchange.
+/* The centre of a strategy of workers: the weights that workers exchange with, in parts (center_part.h), and the
+ * monitor that deals out batches, decides the order of exchanges, and counts. See strategy/strategy.h for what a
+ * strategy does in an exchange.
  *
  * The threads of a process call it directly. A worker of another rank has a thread on the centre's rank that calls it
  * in its place (center_link.h). A call blocks while the worker has to wait for others. Each worker makes one call at a
@@ -9,33 +9,34 @@
 #ifndef KOLO_REPLICA_CENTER_H
 #define KOLO_REPLICA_CENTER_H
 
+#include "replica/center_part.h"
 #include "replica/turns.h"
-#include "strategy/strategy.h"
 
 typedef struct kolo_center kolo_center;
-
-/* One step of the optimizer on the centre's weights[count], for strategies with .updates_center: the sum of gradients
- * over `samples` samples, the learning rate, and the number of updates before. */
-typedef kolo_status kolo_center_update(void *owner, float *weights, const float *gradient, double samples, double rate,
-                                       int64_t updates);
 
 typedef struct kolo_center_args {
     const kolo_strategy_kind *kind;
     const kolo_strategy *strategy; /* must stay until the centre is closed */
     int workers;                   /* of all ranks */
     int64_t count;                 /* weights */
-    kolo_center_update *update;    /* NULL unless kind->updates_center */
+    /* The parts of the weights that are here, from the first weight on; the others are on other ranks. */
+    const kolo_part_range *ranges; /* [parts] */
+    int parts;
+    kolo_center_update *update; /* NULL unless kind->updates_center */
+    /* Called with the ticket of a worker that was lost: it may not have exchanged with the parts on other ranks. NULL:
+     * there are none. */
+    void (*skip)(void *owner, const kolo_ticket *ticket);
     void *owner;
 } kolo_center_args;
 
 kolo_status kolo_center_open(const kolo_center_args *args, kolo_center **center);
 void kolo_center_close(kolo_center **center); /* takes NULL */
 
-/* The centre and all workers begin with these weights, after so many updates by the optimizer; copies the centre's
- * weights. Any thread, at any time. */
+/* The centre and all workers begin with these weights, after so many updates by the optimizer. No worker exchanges. */
 void kolo_center_set(kolo_center *center, const float *weights, int64_t updates);
-void kolo_center_get(kolo_center *center, float *weights);
-bool kolo_center_is_finite(kolo_center *center);
+/* Copies the weights of the parts that are here, as they are between two exchanges. *ticket is of the same moment, for
+ * the other parts. Any thread, at any time. */
+void kolo_center_get(kolo_center *center, float *weights, kolo_ticket *ticket);
 /* Copies a worker's weights after its last exchange, and the totals of its batches in the current epoch. NULL: not
  * wanted. */
 void kolo_center_worker(kolo_center *center, int worker, float *weights, kolo_totals *totals);
@@ -43,9 +44,9 @@ void kolo_center_worker(kolo_center *center, int worker, float *weights, kolo_to
 /* ---- An epoch. Epochs are counted since the centre was opened, from 1. ---- */
 
 typedef struct kolo_center_epoch {
-    int steps, window;       /* batches of the epoch, and between two exchanges of a worker */
+    int steps, window; /* batches of the epoch, and between two exchanges of a worker */
     const kolo_turns *turns; /* the order of exchanges; must stay until the epoch's end. NULL: as it happens */
-    kolo_turns *record;      /* gets the order that happens, if turns is NULL. NULL: nobody wants it */
+    kolo_turns *record; /* gets the order that happens, if turns is NULL. NULL: nobody wants it */
 } kolo_center_epoch;
 
 /* Begins the next epoch. Workers that wait for it go on. */
@@ -74,7 +75,7 @@ typedef enum kolo_task_kind { KOLO_TASK_TRAIN = 1, KOLO_TASK_EXCHANGE, KOLO_TASK
 
 typedef struct kolo_task {
     kolo_task_kind kind;
-    int batch;            /* to train on, in the epoch, from 0 */
+    int batch; /* to train on, in the epoch, from 0 */
     double learning_rate; /* for this batch */
 } kolo_task;
 
@@ -92,8 +93,12 @@ typedef struct kolo_offer {
     double samples;
 } kolo_offer;
 
-/* *done: the exchange was made; false after `seconds`. */
-kolo_status kolo_center_exchange(kolo_center *center, int worker, const kolo_offer *offer, double seconds, bool *done);
+/* Exchanges with the parts that are here. *ticket is for the other parts, without which the exchange is not complete;
+ * its epoch is 0 if there is none, since the epoch was stopped. *done: false if it is not the worker's turn after
+ * `seconds`.
+ */
+kolo_status kolo_center_exchange(kolo_center *center, int worker, const kolo_offer *offer, double seconds,
+                                 kolo_ticket *ticket, bool *done);
 /* The worker will make no more calls. Others train on its batches if the order of exchanges is not fixed; otherwise its
  * turns are left out. */
 void kolo_center_lose(kolo_center *center, int worker);

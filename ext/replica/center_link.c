@@ -217,7 +217,9 @@ static kolo_status answer_exchange(client *c, const request *r, const char *data
                               .gradient = c->gradient,
                               .samples = r->samples};
     bool done = true;
-    reply answer = {.status = kolo_center_exchange(args->center, c->worker, &offer, c->server->patience, &done)};
+    kolo_ticket ticket;
+    reply answer = {.status =
+                        kolo_center_exchange(args->center, c->worker, &offer, c->server->patience, &ticket, &done)};
     answer.again = answer.status == KOLO_OK && !done;
     tell_why(&answer);
     return send_reply(c, &answer, c->weights, (size_t)args->count * sizeof(float));

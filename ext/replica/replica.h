@@ -10,7 +10,7 @@
 
 #include "engine/engine.h"
 #include "optimizers/optimizer.h"
-#include "strategy/strategy.h"
+#include "replica/center_part.h"
 
 typedef struct kolo_trainer kolo_trainer;
 
@@ -121,10 +121,10 @@ bool kolo_replica_completes(const kolo_replica *replica);
 /* The step parameters of the update after this batch, if there is one. */
 kolo_step_parameters kolo_replica_step_parameters(const kolo_replica *replica);
 
-/* update.c. One step of the optimizer by the host: updates weights[weight_count] with the sum of gradients over so many
- * samples. The optimizer's state is this replica's; `updates` is the number of updates before. */
-kolo_status kolo_replica_update_center(kolo_replica *replica, float *weights, const float *gradient, double samples,
-                                       double rate, int64_t updates);
+/* update.c. One step of the optimizer by the host, on a part of the centre: a kolo_center_update. The optimizer's state
+ * is this replica's. */
+kolo_status kolo_replica_update_center(kolo_replica *replica, const kolo_part_range *range, float *weights,
+                                       const float *gradient, const kolo_ticket *ticket);
 /* The learning rate of the current batch. */
 double kolo_replica_rate(const kolo_replica *replica);
 

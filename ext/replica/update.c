@@ -131,21 +131,29 @@ static kolo_status update_by_host(kolo_replica *replica, const kolo_step_paramet
     return kolo_replica_store(replica, false);
 }
 
-kolo_status kolo_replica_update_center(kolo_replica *replica, float *weights, const float *gradient, double samples,
-                                       double rate, int64_t updates)
+/* Several parts may be updated at once, so each has partial sums of its own. */
+kolo_status kolo_replica_update_center(kolo_replica *replica, const kolo_part_range *range, float *weights,
+                                       const float *gradient, const kolo_ticket *ticket)
 {
     kolo_update_job job = replica->host_job;
     const kolo_optimizer *optimizer = job.optimizer;
-    kolo_step_parameters numbers = {.per_sample = 1 / samples, .scale = 1 / samples, .update = updates + 1};
-    numbers.rule[KOLO_RULE_LEARNING_RATE] = rate;
-    if (optimizer->kind->rule) kolo_rule_numbers(optimizer, rate, updates + 1, numbers.rule);
+    double per_sample = 1 / ticket->samples;
+    kolo_step_parameters numbers = {.per_sample = per_sample, .scale = per_sample, .update = ticket->updates + 1};
+    numbers.rule[KOLO_RULE_LEARNING_RATE] = ticket->learning_rate;
+    if (optimizer->kind->rule) kolo_rule_numbers(optimizer, ticket->learning_rate, numbers.update, numbers.rule);
+    job.spans += range->first_parameter;
+    job.span_count = range->end_parameter - range->first_parameter;
     job.weights = weights;
     job.gradient = (float *)gradient;
     for (int i = 0; i < KOLO_OPTIMIZER_SLOTS; i++) job.slots[i] = replica->slots[i];
-    job.numbers = replica->numbers;
+    job.numbers = replica->numbers ? replica->numbers + range->first_parameter : NULL;
     job.step_parameters = &numbers;
     job.scaling = NULL;
-    return kolo_host_update(&job, NULL);
+    job.prepared = NULL;
+    KOLO_TRY(kolo_host_expect_update(NULL, &job));
+    kolo_status status = kolo_host_update(&job, NULL);
+    kolo_host_forget_update(NULL, &job);
+    return status;
 }
 
 /* ---------------------------------------------------------------- the call */

@@ -20,6 +20,7 @@ struct kolo_workers {
     kolo_worker_arrays *arrays; /* [trainer->count] */
     double *losses; /* [loss_epochs × all], of an ensemble's members in the epochs of the last fit; else NULL */
     int loss_epochs;
+    kolo_part_range *ranges; /* [servers], the parts of the centre */
 };
 
 static const kolo_strategy_kind *kind_of(const kolo_trainer *trainer)
@@ -34,11 +35,17 @@ static size_t weight_bytes(const kolo_trainer *trainer)
 
 /* ---------------------------------------------------------------- opening and closing */
 
-static kolo_status update_center(void *owner, float *weights, const float *gradient, double samples, double rate,
-                                 int64_t updates)
+static kolo_status update_center(void *owner, const kolo_part_range *range, float *weights, const float *gradient,
+                                 const kolo_ticket *ticket)
 {
     kolo_trainer *trainer = owner;
-    return kolo_replica_update_center(&trainer->replicas[0], weights, gradient, samples, rate, updates);
+    return kolo_replica_update_center(&trainer->replicas[0], range, weights, gradient, ticket);
+}
+
+static int servers_of(const kolo_trainer *trainer)
+{
+    int servers = trainer->model->settings.strategy.servers;
+    return servers ? servers : 1;
 }
 
 static kolo_status open_arrays(kolo_trainer *trainer)
@@ -55,13 +62,56 @@ static kolo_status open_arrays(kolo_trainer *trainer)
     return KOLO_OK;
 }
 
+/* Divides the weights at the borders of parameters: a part ends with the parameter that brings all parts so far nearest
+ * to their share, but leaves one for each of the others. */
+static void divide(const kolo_model *model, int parts, kolo_part_range *ranges)
+{
+    int64_t all = model->weight_count, end = 0;
+    for (int i = 0, p = 0; i < parts; i++) {
+        int last = model->parameter_count - (parts - 1 - i); /* the most parameters of the parts up to this one */
+        int64_t share = all * (i + 1) / parts;
+        ranges[i] = (kolo_part_range){.first_parameter = p, .first = end};
+        do end += kolo_shape_count(model->parameters[p++].shape);
+        while (p < last && (i == parts - 1 || 2 * (share - end) > kolo_shape_count(model->parameters[p].shape)));
+        ranges[i].end_parameter = p;
+        ranges[i].end = end;
+    }
+}
+
+static kolo_status open_parts(kolo_trainer *trainer)
+{
+    kolo_workers *workers = trainer->workers;
+    const kolo_model *model = trainer->model;
+    int servers = servers_of(trainer);
+    const char *name = kind_of(trainer)->name;
+    if (servers > model->parameter_count)
+        return kolo_fail(KOLO_INVALID, "strategy %s: .servers: wanted at most %d, one for each parameter, got %d", name,
+                         model->parameter_count, servers);
+    if (servers > 1 && workers->ranks->size > 1)
+        return kolo_fail(KOLO_UNSUPPORTED, "strategy %s: .servers: wanted 1 with workers on several ranks, got %d",
+                         name, servers);
+    if (servers > 1 && kind_of(trainer)->updates_center && model->settings.optimizer.common.global_clip_norm > 0)
+        return kolo_fail(KOLO_UNSUPPORTED,
+                         "strategy %s: .servers: wanted 1 with .global_clip_norm, since a server knows only its part "
+                         "of the "
+                         "gradient, got %d",
+                         name, servers);
+    workers->ranges = calloc((size_t)servers, sizeof *workers->ranges);
+    if (!workers->ranges) return kolo_fail_memory((size_t)servers * sizeof *workers->ranges, "servers");
+    divide(model, servers, workers->ranges);
+    return KOLO_OK;
+}
+
 static kolo_status open_center(kolo_trainer *trainer)
 {
     kolo_workers *workers = trainer->workers;
+    KOLO_TRY(open_parts(trainer));
     const kolo_center_args args = {.kind = kind_of(trainer),
                                    .strategy = &trainer->model->settings.strategy,
                                    .workers = workers->all,
                                    .count = trainer->model->weight_count,
+                                   .ranges = workers->ranges,
+                                   .parts = servers_of(trainer),
                                    .update = update_center,
                                    .owner = trainer};
     return workers->ranks->rank == 0 ? kolo_center_open(&args, &workers->center) : KOLO_OK;
@@ -112,6 +162,7 @@ void kolo_workers_close(kolo_trainer *trainer)
     }
     free(workers->losses);
     free(workers->arrays);
+    free(workers->ranges);
     free(workers->links);
     free(workers);
     trainer->workers = NULL;
@@ -130,12 +181,17 @@ void kolo_workers_store(kolo_trainer *trainer)
 
 void kolo_workers_fetch(kolo_trainer *trainer)
 {
-    if (trainer->workers->center) kolo_center_get(trainer->workers->center, trainer->model->weights);
+    kolo_ticket ticket;
+    if (trainer->workers->center) kolo_center_get(trainer->workers->center, trainer->model->weights, &ticket);
 }
 
 bool kolo_workers_are_finite(kolo_trainer *trainer)
 {
-    return !trainer->workers->center || kolo_center_is_finite(trainer->workers->center);
+    const kolo_model *model = trainer->model;
+    bool finite = true;
+    kolo_workers_fetch(trainer);
+    for (int64_t i = 0; i < model->weight_count && finite; i++) finite = isfinite(model->weights[i]);
+    return finite;
 }
 
 void kolo_workers_mark_lost(kolo_trainer *trainer, bool *gone)
@@ -185,8 +241,10 @@ static kolo_status exchange(kolo_replica *replica)
                               .start = kind_of(replica->trainer)->writes_start ? arrays->start : NULL,
                               .gradient = replica->gradient,
                               .samples = replica->local_totals.samples};
+    kolo_ticket ticket;
     bool done;
-    if (workers->center) KOLO_TRY(kolo_center_exchange(workers->center, kolo_worker_number(replica), &offer, 0, &done));
+    if (workers->center)
+        KOLO_TRY(kolo_center_exchange(workers->center, kolo_worker_number(replica), &offer, 0, &ticket, &done));
     else KOLO_TRY(kolo_center_link_exchange(workers->links[replica->index], &offer));
     memcpy(arrays->start, offer.weights, weight_bytes(replica->trainer));
     return kolo_replica_pack(replica);

@@ -20,6 +20,7 @@ void kolo_workers_close(kolo_trainer *trainer);
  * while other workers train. On other ranks than 0: nothing; the weights of kolo_workers_train(). */
 void kolo_workers_store(kolo_trainer *trainer);
 void kolo_workers_fetch(kolo_trainer *trainer);
+/* Fetches the weights, and says whether all of them are finite. */
 bool kolo_workers_are_finite(kolo_trainer *trainer);
 /* On rank 0: sets gone[workers] for the workers of all ranks that are gone. */
 void kolo_workers_mark_lost(kolo_trainer *trainer, bool *gone);

@@ -22,6 +22,14 @@ static kolo_status check_numbers(const kolo_strategy *strategy)
     return KOLO_OK;
 }
 
+static kolo_status check_servers(const kolo_strategy *strategy)
+{
+    if (strategy->servers < 0) return wanted(strategy, ".servers", "at least 1", strategy->servers);
+    if (strategy->servers > 1 && strategy->kind->exchange_all)
+        return wanted(strategy, ".servers", "1, since all workers exchange at once", strategy->servers);
+    return KOLO_OK;
+}
+
 static kolo_status check_order(const kolo_strategy *strategy)
 {
     if (strategy->turns && strategy->replay)
@@ -58,6 +66,7 @@ kolo_status kolo_strategy_workers(const kolo_strategy *strategy, int *count)
         return kolo_fail(KOLO_INVALID, "strategy %s: wanted .workers or .devices, got %d and %d", name,
                          strategy->workers, strategy->devices);
     KOLO_TRY(check_numbers(strategy));
+    KOLO_TRY(check_servers(strategy));
     KOLO_TRY(check_order(strategy));
     KOLO_TRY(check_synchronous(strategy));
     if (strategy->workers == 0) return kolo_strategy_devices(strategy, count);

@@ -29,6 +29,7 @@ enum option_key {
     OPTION_STRATEGY,
     OPTION_WORKERS,
     OPTION_WINDOW,
+    OPTION_SERVERS,
     OPTION_RECORD,
     OPTION_REPLAY,
     OPTION_SAVE,
@@ -62,6 +63,7 @@ static const struct argp_option option_table[] = {
     {"strategy", OPTION_STRATEGY, "NAME", 0, "how the devices share the work: " STRATEGY_NAMES, 3},
     {"workers", OPTION_WORKERS, "N", 0, "so many workers, threads that train on batches of their own", 3},
     {"window", OPTION_WINDOW, "N", 0, "batches that a worker trains on between two exchanges", 3},
+    {"servers", OPTION_SERVERS, "N", 0, "divide the weights that workers exchange with among so many servers", 3},
     {"record", OPTION_RECORD, "FILE", 0, "write the order in which workers exchange there, as JSON", 3},
     {"replay", OPTION_REPLAY, "FILE", 0, "let workers exchange in the order of such a file", 3},
     {"save", OPTION_SAVE, "FILE", 0, "write the weights there, as safetensors", 4},
@@ -246,6 +248,7 @@ static void read_option(const reading *r, int key)
     case OPTION_STRATEGY: options->strategy = read_strategy(r); break;
     case OPTION_WORKERS: options->workers = read_count(r, false); break;
     case OPTION_WINDOW: options->window = read_count(r, false); break;
+    case OPTION_SERVERS: options->servers = read_count(r, false); break;
     case OPTION_RECORD: options->record = read_text(r, "a file to write"); break;
     case OPTION_REPLAY: options->replay = read_text(r, "a file that --record has written"); break;
     case OPTION_SAVE: options->save = read_text(r, "a file to write"); break;
@@ -354,6 +357,7 @@ static const char *default_text(const kolo_options *options, int key)
                            kolo_strategy_kind_of(&(kolo_strategy){0})->name);
     case OPTION_WORKERS: return options->workers > 0 ? kolo_phrase("%d", options->workers) : "one on each device";
     case OPTION_WINDOW: return options->window > 0 ? kolo_phrase("%d", options->window) : "the strategy's";
+    case OPTION_SERVERS: return kolo_phrase("%d", options->servers > 0 ? options->servers : 1);
     default: return key < OPTION_OWN || !options->own ? NULL : default_of(&options->own[key - OPTION_OWN]);
     }
 }
@@ -406,11 +410,12 @@ static void show_help(char **argv, const option_list *list, const char *what)
 /* Refuses options of workers with a strategy that has none. */
 static void check_workers(char **argv, const kolo_options *options)
 {
-    const char *option = options->workers  ? "--workers"
-                         : options->window ? "--window"
-                         : options->record ? "--record"
-                         : options->replay ? "--replay"
-                                           : NULL;
+    const char *option = options->workers   ? "--workers"
+                         : options->window  ? "--window"
+                         : options->servers ? "--servers"
+                         : options->record  ? "--record"
+                         : options->replay  ? "--replay"
+                                            : NULL;
     bool has = options->strategy && kolo_strategy_has_workers(find_strategy(options->strategy));
     if (option && !has)
         refuse(argv, option, "--strategy with one that has workers", options->strategy ? options->strategy : "none");
@@ -521,6 +526,7 @@ kolo_strategy kolo_options_strategy(const kolo_options *options)
                            .devices = options->devices,
                            .workers = options->workers,
                            .window = options->window,
+                           .servers = options->servers,
                            .record = options->record,
                            .replay = options->replay};
 }

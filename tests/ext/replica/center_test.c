@@ -18,7 +18,7 @@ static void sum_all(const kolo_strategy *strategy, const kolo_exchange *workers,
 static void add_mine(const kolo_strategy *strategy, const kolo_exchange *mine)
 {
     (void)strategy;
-    for (int i = 0; i < COUNT; i++) mine->center[i] += mine->weights[i];
+    for (int64_t i = 0; i < mine->count; i++) mine->center[i] += mine->weights[i];
 }
 
 static const kolo_strategy_kind at_once = {.name = "at_once", .exchange_all = sum_all, .window = 1};
@@ -32,7 +32,12 @@ static kolo_center *open_center(const kolo_strategy_kind *kind, const kolo_turns
 {
     static const kolo_strategy strategy;
     const float zeros[COUNT] = {0};
-    const kolo_center_args args = {.kind = kind, .strategy = &strategy, .workers = 2, .count = COUNT};
+    static const kolo_part_range ranges[] = {{.end_parameter = 1, .end = 1},
+                                             {.first_parameter = 1, .end_parameter = 2, .first = 1, .end = COUNT}};
+    kolo_center_args args = {.kind = kind, .strategy = &strategy, .workers = 2, .count = COUNT, .ranges = ranges};
+    const kolo_part_range whole = {.end_parameter = 1, .end = COUNT};
+    args.parts = kind->exchange_all ? 1 : 2;
+    if (kind->exchange_all) args.ranges = &whole;
     kolo_center *center;
     assert_int_equal(kolo_center_open(&args, &center), KOLO_OK);
     kolo_center_set(center, zeros, 0);
@@ -51,14 +56,17 @@ static void train(kolo_center *center, int worker)
 static bool exchange(kolo_center *center, int worker, float *weights, double seconds)
 {
     bool done;
-    assert_int_equal(kolo_center_exchange(center, worker, &(kolo_offer){.weights = weights}, seconds, &done), KOLO_OK);
+    kolo_ticket ticket;
+    const kolo_offer offer = {.weights = weights};
+    assert_int_equal(kolo_center_exchange(center, worker, &offer, seconds, &ticket, &done), KOLO_OK);
     return done;
 }
 
 static void check_sum(kolo_center *center, float wanted)
 {
     float weights[COUNT];
-    kolo_center_get(center, weights);
+    kolo_ticket ticket;
+    kolo_center_get(center, weights, &ticket);
     for (int i = 0; i < COUNT; i++) assert_true(weights[i] == wanted);
     kolo_center_close(&center);
 }

@@ -47,6 +47,8 @@ static void wrong_options_are_sentences(void **state)
     refuse(kolo_async_easgd(.rho = -1), ".rho: wanted at least 0, got -1");
     refuse(kolo_async_easgd(.rho = 100), "wanted at least 0 and below 1, got 10");
     refuse(kolo_async_eamsgd(.momentum = 1), ".momentum: wanted at least 0 and below 1, got 1");
+    refuse(kolo_downpour(.servers = -1), ".servers: wanted at least 1, got -1");
+    refuse(kolo_easgd(.servers = 2), ".servers: wanted 1, since all workers exchange at once, got 2");
     refuse(kolo_parameter_server(.window = 2), ".window: wanted 1");
     refuse(kolo_downpour(.staging = true), ".staging: wanted a strategy that divides each batch");
     refuse(kolo_mirrored(.devices = 1, .window = 2), ".window: wanted a strategy of workers");

@@ -265,6 +265,7 @@ static void compare_turns(kolo_strategy strategy, int window, step_rule *local, 
             simulate_turns(s, scripts[i], window, local, exchange);
             strategy.workers = WORKERS;
             strategy.window = window;
+            strategy.servers = 1 + (o + i) % 4;
             strategy.turns = scripts[i];
             train(strategy, optimizer[o], got);
             assert_memory_equal(got, s->c, sizeof got);
@@ -296,6 +297,21 @@ static void a_parameter_server_descends_by_each_gradient(void **state)
         train(kolo_parameter_server(.workers = WORKERS, .turns = scripts[i]), optimizer, got);
         for (int64_t w = 0; w < s->count; w++) assert_float_equal(got[w], s->c[w], 1e-6);
         end(s);
+    }
+}
+
+/* Also for optimizers with norms of whole arrays, and with a number for each array. */
+static void servers_do_not_change_the_bits(void **state)
+{
+    (void)state;
+    const kolo_optimizer all[] = {kolo_adam(.clip_norm = 0.1, .weight_decay = 0.01), kolo_lamb(), kolo_novograd()};
+    for (size_t o = 0; o < sizeof all / sizeof *all; o++) {
+        float wanted[WEIGHTS], got[WEIGHTS];
+        train(kolo_parameter_server(.workers = WORKERS), all[o], wanted);
+        for (int servers = 2; servers <= 6; servers++) {
+            train(kolo_parameter_server(.workers = WORKERS, .servers = servers), all[o], got);
+            assert_memory_equal(got, wanted, sizeof got);
+        }
     }
 }
 
@@ -432,10 +448,12 @@ static void a_record_is_replayed_to_the_bit(void **state)
         float recorded[WEIGHTS], replayed[WEIGHTS];
         strategy.workers = 4;
         strategy.window = strategy.kind->updates_center ? 1 : 2;
+        strategy.servers = strategy.kind->exchange_all ? 1 : 3;
         strategy.record = file;
         train(strategy, kolo_adam(), recorded);
         strategy.record = NULL;
         strategy.replay = file;
+        strategy.servers = 0;
         train(strategy, kolo_adam(), replayed);
         assert_memory_equal(recorded, replayed, sizeof recorded);
     }
@@ -495,6 +513,8 @@ static void a_deferred_stream_has_the_same_bits(void **state)
 static struct {
     int slow, fails, stops; /* the numbers of workers; -1: none */
     atomic_int exchanges[WORKERS];
+    bool awaits_failure; /* the others train on late batches only when the worker has failed */
+    atomic_bool met; /* the worker has failed, or another one follows */
 } own;
 
 static kolo_status three(const kolo_strategy *strategy, int *count)
@@ -508,7 +528,12 @@ static kolo_status own_step(kolo_replica *replica, const kolo_batch *batch)
 {
     int number = kolo_worker_number(replica);
     if (number == own.slow) usleep(200000);
-    if (number == own.fails && batch->number > 4) return kolo_fail(KOLO_INVALID, "worker %d lost its way", number);
+    bool late = batch->number > 4;
+    for (int i = 0; late && own.awaits_failure && number != own.fails && !own.met && i < 60000; i++) usleep(1000);
+    if (number == own.fails && late) {
+        own.met = true;
+        return kolo_fail(KOLO_INVALID, "worker %d lost its way", number);
+    }
     if (number == own.stops && batch->number > 4) kolo_request_stop();
     return kolo_worker_step(replica, batch);
 }
@@ -558,6 +583,41 @@ static void a_straggler_holds_up_nobody(void **state)
     kolo_data_free(&data);
 }
 
+/* Each worker stays in its second part until another one has begun to exchange with the first; the last exchanges of an
+ * epoch have nobody who follows, so once is enough. */
+static void wait_for_company(const kolo_strategy *strategy, const kolo_exchange *mine)
+{
+    static _Thread_local const float *first;
+    static _Thread_local int seen;
+    (void)strategy;
+    if (!first) first = mine->weights;
+    if (mine->weights == first) seen = atomic_fetch_add(&own.exchanges[0], 1) + 1;
+    for (int i = 0; mine->weights != first && !own.met && i < 60000; i++) {
+        own.met = own.exchanges[0] > seen;
+        usleep(1000);
+    }
+}
+
+static const kolo_strategy_kind company_kind = {
+    .name = "company", .replicas = three, .step = kolo_worker_step, .exchange = wait_for_company, .window = 1};
+
+static void workers_exchange_with_several_servers_at_once(void **state)
+{
+    (void)state;
+    kolo_data *data = small_data(SAMPLES);
+    kolo_model *model = small_model();
+    own.slow = own.fails = own.stops = -1;
+    own.met = false;
+    own.exchanges[0] = 0;
+    assert_int_equal(kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY,
+                                  .strategy = kolo_strategy_of(&company_kind, .servers = 2)),
+                     KOLO_OK);
+    assert_non_null(kolo_fit(model, data, .batch_size = 2, .verbose = KOLO_NONE));
+    assert_true(own.met);
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
 static void a_failed_worker_ends_all_with_its_sentence(void **state)
 {
     (void)state;
@@ -566,10 +626,14 @@ static void a_failed_worker_ends_all_with_its_sentence(void **state)
     own.slow = own.stops = -1;
     for (int i = 0; i < 9; i++) {
         own.fails = i % 3;
+        own.met = false;
+        own.awaits_failure =
+            i < 6; /* or the others may take all batches; the last three come to each exchange together */
         assert_null(train_own(model, data, i < 6 ? &own_kind : &own_kind_at_once, i < 3));
         assert_non_null(strstr(kolo_last_error().text, "lost its way"));
         kolo_clear_error();
         own.fails = -1;
+        own.awaits_failure = false;
         assert_non_null(train_own(model, data, &own_kind, false)); /* the model can be trained again */
     }
     kolo_model_free(&model);
@@ -599,6 +663,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_rule_has_the_bits_of_its_simulation),
         cmocka_unit_test(a_parameter_server_descends_by_each_gradient),
+        cmocka_unit_test(servers_do_not_change_the_bits),
         cmocka_unit_test(exchanges_of_all_have_the_bits_of_their_simulation),
         cmocka_unit_test(members_of_an_ensemble_are_plain_trainings),
         cmocka_unit_test(only_an_ensemble_has_members),
@@ -607,6 +672,7 @@ int main(void)
         cmocka_unit_test(a_parameter_server_goes_on_from_a_checkpoint),
         cmocka_unit_test(a_deferred_stream_has_the_same_bits),
         cmocka_unit_test(a_straggler_holds_up_nobody),
+        cmocka_unit_test(workers_exchange_with_several_servers_at_once),
         cmocka_unit_test(a_failed_worker_ends_all_with_its_sentence),
         cmocka_unit_test(a_requested_stop_ends_all),
     };
