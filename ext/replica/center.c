@@ -25,7 +25,6 @@ typedef struct worker {
     double given_at;    /* when it was given its last batch */
     kolo_totals totals; /* of its batches in this epoch */
     bool arrived;       /* it waits in an exchange of all */
-    kolo_ticket ticket; /* of its last exchange; its epoch is 0 if it has made none */
     bool gone;
 } worker;
 
@@ -194,13 +193,13 @@ static void copy_weights(void *to, const kolo_part_args *part)
            (size_t)(range->end - range->first) * sizeof *part->weights);
 }
 
-void kolo_center_get(kolo_center *center, float *weights, kolo_ticket *ticket)
+void kolo_center_get(kolo_center *center, float *weights)
 {
     pthread_mutex_lock(&center->lock);
-    *ticket = give_ticket(center);
+    kolo_ticket ticket = give_ticket(center);
     pthread_mutex_unlock(&center->lock);
     for (int i = 0; i < center->args.parts; i++)
-        kolo_center_part_visit(center->parts[i], ticket, copy_weights, weights);
+        kolo_center_part_visit(center->parts[i], &ticket, copy_weights, weights);
 }
 
 void kolo_center_worker(kolo_center *center, int worker_number, float *weights, kolo_totals *totals)
@@ -436,16 +435,16 @@ static void finish_exchange(kolo_center *center, worker *w)
 }
 
 /* Admits the worker's exchange as the next one. */
-static kolo_status admit(kolo_center *center, worker *w, const kolo_offer *offer)
+static kolo_status admit(kolo_center *center, worker *w, const kolo_offer *offer, kolo_ticket *ticket)
 {
     const kolo_exchange *mine = &w->exchange;
     if (center->epoch.record && !center->epoch.turns)
         KOLO_TRY(kolo_turns_add(center->epoch.record, mine->number, w->batches, mine->batches));
-    w->ticket = give_ticket(center);
-    w->ticket.staleness = center->exchanges - w->exchanged_at;
-    w->ticket.samples = offer->samples;
-    w->ticket.learning_rate = center->learning_rate;
-    w->ticket.updates = center->updates;
+    *ticket = give_ticket(center);
+    ticket->staleness = center->exchanges - w->exchanged_at;
+    ticket->samples = offer->samples;
+    ticket->learning_rate = center->learning_rate;
+    ticket->updates = center->updates;
     if (center->args.kind->updates_center) center->updates++;
     w->exchanged_at = ++center->exchanges;
     center->turn++;
@@ -453,23 +452,18 @@ static kolo_status admit(kolo_center *center, worker *w, const kolo_offer *offer
     return KOLO_OK;
 }
 
-/* Without the lock, so that the next worker may follow from part to part. */
-static kolo_status exchange_with_parts(kolo_center *center, worker *w, const kolo_offer *offer)
+/* Exchanges without the lock, so that the next worker may follow from part to part. */
+static kolo_status exchange_alone(kolo_center *center, worker *w, const kolo_offer *offer)
 {
+    kolo_ticket ticket;
+    KOLO_TRY(admit(center, w, offer, &ticket));
     kolo_status status = KOLO_OK;
     pthread_mutex_unlock(&center->lock);
     for (int i = 0; i < center->args.parts && status == KOLO_OK; i++)
-        status = kolo_center_part_exchange(center->parts[i], &w->ticket, &w->exchange, offer->gradient);
+        status = kolo_center_part_exchange(center->parts[i], &ticket, &w->exchange, offer->gradient);
     pthread_mutex_lock(&center->lock);
+    if (status == KOLO_OK) finish_exchange(center, w);
     return status;
-}
-
-static kolo_status exchange_alone(kolo_center *center, worker *w, const kolo_offer *offer)
-{
-    KOLO_TRY(admit(center, w, offer));
-    KOLO_TRY(exchange_with_parts(center, w, offer));
-    finish_exchange(center, w);
-    return KOLO_OK;
 }
 
 /* Leaves out the turns of workers that are gone. */
@@ -555,17 +549,15 @@ static kolo_status exchange_at_once(kolo_center *center, worker *w, double end, 
 }
 
 kolo_status kolo_center_exchange(kolo_center *center, int worker_number, const kolo_offer *offer, double seconds,
-                                 kolo_ticket *ticket, bool *done)
+                                 bool *done)
 {
     double end = end_of(seconds);
     worker *w = &center->workers[worker_number];
     pthread_mutex_lock(&center->lock);
     w->exchange.weights = offer->weights;
     w->exchange.start = offer->start ? (float *)offer->start : w->start;
-    w->ticket.epoch = 0;
     kolo_status status = center->args.kind->exchange_all ? exchange_at_once(center, w, end, done)
                                                          : exchange_in_turn(center, w, offer, end, done);
-    *ticket = w->ticket;
     pthread_cond_broadcast(&center->changed);
     pthread_mutex_unlock(&center->lock);
     return status;
@@ -597,10 +589,8 @@ void kolo_center_lose(kolo_center *center, int worker_number)
     w->exchange.batches = 0;
     skip_lost_turns(center);
     if (center->args.kind->exchange_all && any_left(center)) exchange_if_all_came(center);
-    kolo_ticket last = w->ticket;
     pthread_cond_broadcast(&center->changed);
     pthread_mutex_unlock(&center->lock);
-    if (last.epoch > 0 && center->args.skip) center->args.skip(center->args.owner, &last);
 }
 
 int kolo_center_lost(kolo_center *center, int *last)

@@ -19,13 +19,9 @@ typedef struct kolo_center_args {
     const kolo_strategy *strategy; /* must stay until the centre is closed */
     int workers;                   /* of all ranks */
     int64_t count;                 /* weights */
-    /* The parts of the weights that are here, from the first weight on; the others are on other ranks. */
-    const kolo_part_range *ranges; /* [parts] */
+    const kolo_part_range *ranges; /* [parts], which have all weights between them, in order */
     int parts;
     kolo_center_update *update; /* NULL unless kind->updates_center */
-    /* Called with the ticket of a worker that was lost: it may not have exchanged with the parts on other ranks. NULL:
-     * there are none. */
-    void (*skip)(void *owner, const kolo_ticket *ticket);
     void *owner;
 } kolo_center_args;
 
@@ -34,9 +30,8 @@ void kolo_center_close(kolo_center **center); /* takes NULL */
 
 /* The centre and all workers begin with these weights, after so many updates by the optimizer. No worker exchanges. */
 void kolo_center_set(kolo_center *center, const float *weights, int64_t updates);
-/* Copies the weights of the parts that are here, as they are between two exchanges. *ticket is of the same moment, for
- * the other parts. Any thread, at any time. */
-void kolo_center_get(kolo_center *center, float *weights, kolo_ticket *ticket);
+/* Copies the weights, as they are between two exchanges. Any thread, at any time. */
+void kolo_center_get(kolo_center *center, float *weights);
 /* Copies a worker's weights after its last exchange, and the totals of its batches in the current epoch. NULL: not
  * wanted. */
 void kolo_center_worker(kolo_center *center, int worker, float *weights, kolo_totals *totals);
@@ -93,12 +88,8 @@ typedef struct kolo_offer {
     double samples;
 } kolo_offer;
 
-/* Exchanges with the parts that are here. *ticket is for the other parts, without which the exchange is not complete;
- * its epoch is 0 if there is none, since the epoch was stopped. *done: false if it is not the worker's turn after
- * `seconds`.
- */
-kolo_status kolo_center_exchange(kolo_center *center, int worker, const kolo_offer *offer, double seconds,
-                                 kolo_ticket *ticket, bool *done);
+/* *done: the exchange was made; false after `seconds`. */
+kolo_status kolo_center_exchange(kolo_center *center, int worker, const kolo_offer *offer, double seconds, bool *done);
 /* The worker will make no more calls. Others train on its batches if the order of exchanges is not fixed; otherwise its
  * turns are left out. */
 void kolo_center_lose(kolo_center *center, int worker);

@@ -217,9 +217,7 @@ static kolo_status answer_exchange(client *c, const request *r, const char *data
                               .gradient = c->gradient,
                               .samples = r->samples};
     bool done = true;
-    kolo_ticket ticket;
-    reply answer = {.status =
-                        kolo_center_exchange(args->center, c->worker, &offer, c->server->patience, &ticket, &done)};
+    reply answer = {.status = kolo_center_exchange(args->center, c->worker, &offer, c->server->patience, &done)};
     answer.again = answer.status == KOLO_OK && !done;
     tell_why(&answer);
     return send_reply(c, &answer, c->weights, (size_t)args->count * sizeof(float));

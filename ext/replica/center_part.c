@@ -9,8 +9,6 @@ struct kolo_center_part {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* the epoch or the turn */
     int64_t epoch, turn;    /* the number of the ticket whose turn it is */
-    int64_t *skipped;       /* [skipped_count] numbers of tickets that will not come */
-    int skipped_count;
     bool failed;
 };
 
@@ -29,7 +27,6 @@ void kolo_center_part_close(kolo_center_part **part)
     kolo_center_part *closed = *part;
     *part = NULL;
     if (!closed) return;
-    free(closed->skipped);
     pthread_cond_destroy(&closed->changed);
     pthread_mutex_destroy(&closed->lock);
     free(closed);
@@ -39,7 +36,7 @@ void kolo_center_part_begin(kolo_center_part *part, int64_t epoch)
 {
     pthread_mutex_lock(&part->lock);
     part->epoch = epoch;
-    part->turn = part->skipped_count = 0;
+    part->turn = 0;
     part->failed = false;
     pthread_cond_broadcast(&part->changed);
     pthread_mutex_unlock(&part->lock);
@@ -55,34 +52,17 @@ void kolo_center_part_fail(kolo_center_part *part)
 
 /* ---------------------------------------------------------------- turns, with the lock held */
 
-/* Whether the ticket's turn is still to come. */
-static bool is_early(const kolo_center_part *part, const kolo_ticket *ticket)
-{
-    return part->epoch < ticket->epoch || (part->epoch == ticket->epoch && part->turn < ticket->number);
-}
-
 /* False: the turn will not come. */
 static bool turn_comes(kolo_center_part *part, const kolo_ticket *ticket)
 {
-    while (!part->failed && is_early(part, ticket)) pthread_cond_wait(&part->changed, &part->lock);
-    return !part->failed && part->epoch == ticket->epoch && part->turn == ticket->number;
-}
-
-/* Removes the ticket whose turn it is from the skipped ones. False: it is none of them. */
-static bool is_skipped(kolo_center_part *part)
-{
-    for (int i = 0; i < part->skipped_count; i++) {
-        if (part->skipped[i] != part->turn) continue;
-        part->skipped[i] = part->skipped[--part->skipped_count];
-        return true;
-    }
-    return false;
+    while (!part->failed && part->epoch == ticket->epoch && part->turn < ticket->number)
+        pthread_cond_wait(&part->changed, &part->lock);
+    return !part->failed && part->epoch == ticket->epoch;
 }
 
 static void end_turn(kolo_center_part *part)
 {
-    do part->turn++;
-    while (is_skipped(part));
+    part->turn++;
     pthread_cond_broadcast(&part->changed);
 }
 
@@ -118,25 +98,6 @@ kolo_status kolo_center_part_exchange(kolo_center_part *part, const kolo_ticket 
     if (comes) end_turn(part);
     pthread_mutex_unlock(&part->lock);
     return status;
-}
-
-/* Without memory the part fails, since it would wait for the ticket for ever. */
-static void note_skipped(kolo_center_part *part, int64_t number)
-{
-    size_t bytes = (size_t)(part->skipped_count + 1) * sizeof *part->skipped;
-    int64_t *more = realloc(part->skipped, bytes);
-    if (more) part->skipped = more;
-    if (more) part->skipped[part->skipped_count++] = number;
-    else part->failed = true;
-}
-
-void kolo_center_part_skip(kolo_center_part *part, const kolo_ticket *ticket)
-{
-    pthread_mutex_lock(&part->lock);
-    while (!part->failed && part->epoch < ticket->epoch) pthread_cond_wait(&part->changed, &part->lock);
-    if (part->epoch == ticket->epoch && part->turn == ticket->number) end_turn(part);
-    else if (is_early(part, ticket)) note_skipped(part, ticket->number);
-    pthread_mutex_unlock(&part->lock);
 }
 
 void kolo_center_part_visit(kolo_center_part *part, const kolo_ticket *ticket,

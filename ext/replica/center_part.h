@@ -1,5 +1,5 @@
 /* A part of the centre's weights, with its server. Workers exchange with a part one at a time, in the order of their
- * tickets. The centre on rank 0 gives out one ticket for each exchange (center.h), so all parts see the same order, and
+ * tickets. The centre gives out one ticket for each exchange (center.h), so all parts see the same order, and
  * the weights have the same bits for any number of parts. While one worker exchanges with a part, the next worker can
  * exchange with the part before it.
  */
@@ -50,8 +50,6 @@ void kolo_center_part_fail(kolo_center_part *part);
 /* Waits for the ticket's turn, and exchanges. The arrays of `mine` and the gradient are whole. */
 kolo_status kolo_center_part_exchange(kolo_center_part *part, const kolo_ticket *ticket, const kolo_exchange *mine,
                                       const float *gradient);
-/* The ticket will not be used. Nothing if it was used before. */
-void kolo_center_part_skip(kolo_center_part *part, const kolo_ticket *ticket);
 /* Waits for the ticket's turn, and calls visit() while nobody exchanges. After a failure it calls it at once. */
 void kolo_center_part_visit(kolo_center_part *part, const kolo_ticket *ticket,
                             void (*visit)(void *visitor, const kolo_part_args *args), void *visitor);

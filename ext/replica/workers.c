@@ -181,8 +181,7 @@ void kolo_workers_store(kolo_trainer *trainer)
 
 void kolo_workers_fetch(kolo_trainer *trainer)
 {
-    kolo_ticket ticket;
-    if (trainer->workers->center) kolo_center_get(trainer->workers->center, trainer->model->weights, &ticket);
+    if (trainer->workers->center) kolo_center_get(trainer->workers->center, trainer->model->weights);
 }
 
 bool kolo_workers_are_finite(kolo_trainer *trainer)
@@ -241,10 +240,8 @@ static kolo_status exchange(kolo_replica *replica)
                               .start = kind_of(replica->trainer)->writes_start ? arrays->start : NULL,
                               .gradient = replica->gradient,
                               .samples = replica->local_totals.samples};
-    kolo_ticket ticket;
     bool done;
-    if (workers->center)
-        KOLO_TRY(kolo_center_exchange(workers->center, kolo_worker_number(replica), &offer, 0, &ticket, &done));
+    if (workers->center) KOLO_TRY(kolo_center_exchange(workers->center, kolo_worker_number(replica), &offer, 0, &done));
     else KOLO_TRY(kolo_center_link_exchange(workers->links[replica->index], &offer));
     memcpy(arrays->start, offer.weights, weight_bytes(replica->trainer));
     return kolo_replica_pack(replica);
