@@ -207,7 +207,7 @@ typedef struct kolo_epoch {
 typedef struct kolo_history {
     int epochs;
     const kolo_epoch *epoch; /* [epochs] */
-    int ranks, devices;      /* devices: replicas on each rank */
+    int ranks, devices;      /* devices: replicas on this rank */
     bool stopped;            /* ended by kolo_request_stop() or by a callback, before its last epoch */
     int first_epoch;         /* number of epoch[0], from 0: completed epochs before this fit */
     int metrics;

@@ -165,6 +165,7 @@ static kolo_status compile(const kolo_compile_args *args)
     model->settings.strategy = strategy;
     model->settings._ = model->settings.strategy._ = NULL; /* the caller may free them before the model */
     KOLO_TRY(keep_texts(model, &model->settings.strategy));
+    free(model->place.on_ranks);
     model->place = where;
     model->metrics = metrics;
     if (!args->precision) model->settings.precision = KOLO_FLOAT32;
