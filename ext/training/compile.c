@@ -146,7 +146,7 @@ static kolo_status compile(const kolo_compile_args *args)
     const kolo_backend *backend;
     kolo_optimizer optimizer = {0};
     kolo_metric_list metrics;
-    kolo_deployment where;
+    kolo_deployment where = {0};
     KOLO_TRY(check(args, &optimizer, &metrics, &backend));
     kolo_strategy strategy = args->strategy;
     keep_zeros(&strategy);

@@ -1,7 +1,7 @@
 /* For test_checkpoint.py: trains a small network with dropout on drawn digits, in one go or in pieces.
  *
  *   checkpoint_program [OPTION=VALUE …]
- *     optimizer=sgd|adam|novograd|rmsprop  accumulate=N  devices=N  epochs=N  initial=N  load=FILE  save=FILE
+ *     optimizer=sgd|adam|novograd|rmsprop  accumulate=N  devices=N (of rank 0)  more=N (of each next rank)  epochs=N  initial=N  load=FILE  save=FILE
  * weights=FILE  stop=STEPS  partial=FILE history=FILE  distributed=0|1  deterministic=0|1  samples=N stop: ends the
  * training after so many steps in all, whose state goes to the file partial. */
 #include <kolo.h>
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
                         kolo_conv2d(4, .kernel = {5, 5}, .stride = {3, 3}, .activation = KOLO_RELU), kolo_dropout(0.2),
                         kolo_flatten(), kolo_dense(12, .activation = KOLO_RELU), kolo_dropout(0.4), kolo_dense(10));
     kolo_compile(model, .optimizer = optimizer(), .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY},
-                 .strategy = kolo_mirrored(.devices = number("devices", 1)), .seed = (uint64_t)number("seed", 3),
+                 .strategy = kolo_mirrored(.devices = number("devices", 1) + kolo_rank() * number("more", 0)), .seed = (uint64_t)number("seed", 3),
                  .deterministic = number("deterministic", 1));
     train(model, data, test);
     kolo_model_free(&model);
