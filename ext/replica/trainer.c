@@ -73,7 +73,7 @@ bool kolo_replicas_together(const kolo_model *model)
 
 bool kolo_model_distributed(const kolo_model *model)
 {
-    return model->settings.optimizer.distributed && kolo_size() > 1;
+    return (model->settings.optimizer.distributed || kolo_model_strategy(model)->joins_ranks) && kolo_size() > 1;
 }
 
 kolo_comm *kolo_model_ranks(const kolo_model *model)

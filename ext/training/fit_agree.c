@@ -361,6 +361,7 @@ kolo_status kolo_fit_compare_weights(kolo_fit_state *state)
     int differs = 0;
     for (int r = ranks->size - 1; status == KOLO_OK && r > 0; r--) differs = all[r] != all[0] ? r : differs;
     free(all);
+    if (differs > 0 && kolo_model_strategy(state->model)->joins_ranks) return kolo_broadcast_all(state->model, 0);
     if (differs > 0)
         kolo_warn("rank %d starts from other weights than rank 0, so they will learn apart: list "
                   "kolo_broadcast_variables(0) among the .callbacks, or give all ranks one .seed",

@@ -162,7 +162,8 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
     state->ranks = kolo_model_ranks(args->model);
     state->epochs = args->epochs ? args->epochs : 1;
     bool workers = kolo_strategy_has_workers(kolo_model_strategy(args->model)); /* a batch is of one worker */
-    state->batch = (int64_t)(args->batch_size ? args->batch_size : 32) * (workers ? 1 : state->ranks->size);
+    bool whole = workers || kolo_model_strategy(args->model)->joins_ranks; /* .batch_size is not a rank's share */
+    state->batch = (int64_t)(args->batch_size ? args->batch_size : 32) * (whole ? 1 : state->ranks->size);
     KOLO_TRY(plan_steps(state));
     KOLO_TRY(kolo_model_meet(args->model));
     int64_t samples = state->data->samples < state->batch ? state->data->samples : state->batch;
