@@ -12,7 +12,7 @@ static kolo_status open_state(kolo_callback *self, state *s)
 {
     const kolo_learning_rate_warmup_args *args = &self->learning_rate_warmup;
     KOLO_TRY(kolo_model_check_compiled(self->model, "kolo_learning_rate_warmup()"));
-    s->size = args->size ? args->size : kolo_model_replicas(self->model) * kolo_model_ranks(self->model)->size;
+    s->size = args->size ? args->size : kolo_model_members(self->model);
     s->steps = args->steps_per_epoch ? args->steps_per_epoch : self->steps;
     s->epochs = args->warmup_epochs ? args->warmup_epochs : 5;
     if (!(args->initial_lr > 0))

@@ -91,10 +91,10 @@ kolo_comm *kolo_comm_self(void);
 /* A group of `size` threads of this process (local.c): members[size], one for each thread, which closes it. */
 kolo_status kolo_comm_local_open(int size, kolo_comm **members);
 
-/* Threads of several ranks as one group (nested.c). A member's rank is outer->rank × inner->size + inner->rank; the
- * inner size must be the same on all ranks. Only inner member 0 calls outer. The caller closes inner and outer
- * itself. */
-kolo_status kolo_comm_nested_open(kolo_comm *inner, kolo_comm *outer, kolo_comm **comm);
+/* Threads of several ranks as one group (nested.c). threads[outer->size] are the numbers of threads of the ranks, the
+ * same on all ranks; threads[outer->rank] is inner->size. Members are numbered rank by rank. Only inner member 0 calls
+ * outer. The caller closes inner and outer itself. */
+kolo_status kolo_comm_nested_open(kolo_comm *inner, kolo_comm *outer, const int *threads, kolo_comm **comm);
 
 /* The group of the ranks that a launcher started, made by the plugin libkolo_mpi.so. */
 typedef struct kolo_world {

@@ -13,6 +13,8 @@
 typedef struct nested {
     kolo_comm comm;
     kolo_comm *inner, *outer;
+    size_t *bytes, *offsets; /* [ranks] scratch for one call of outer */
+    int first[]; /* [ranks + 1] the number of each rank's first member; last the number of all members */
 } nested;
 
 /* Whether this thread is inner member 0, which calls outer for all threads of its rank. */
@@ -31,25 +33,48 @@ static kolo_status nested_allreduce(kolo_comm *comm, void *values, int64_t count
     return group->inner->kind->broadcast(group->inner, values, bytes, 0);
 }
 
+/* The number of the members that are threads of a rank, and of this rank's first member. */
+static int threads_of(const nested *group, int rank)
+{
+    return group->first[rank + 1] - group->first[rank];
+}
+
+static int first_here(const nested *group)
+{
+    return group->first[group->outer->rank];
+}
+
+static int rank_of(const nested *group, int member)
+{
+    int rank = 0;
+    while (member >= group->first[rank + 1]) rank++;
+    return rank;
+}
+
 /* Copies from the root to inner member 0 of its rank, then to the other ranks, then to their threads. */
 static kolo_status nested_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
 {
     nested *group = (nested *)comm;
-    int root_rank = root / group->inner->size, root_thread = root % group->inner->size;
+    int root_rank = rank_of(group, root), root_thread = root - group->first[root_rank];
     bool here = group->outer->rank == root_rank;
     if (here) KOLO_TRY(group->inner->kind->broadcast(group->inner, data, bytes, root_thread));
     if (is_leader(group)) KOLO_TRY(group->outer->kind->broadcast(group->outer, data, bytes, root_rank));
     return here ? KOLO_OK : group->inner->kind->broadcast(group->inner, data, bytes, 0);
 }
 
+/* The ranks have blocks of different sizes if they have different numbers of threads. */
 static kolo_status nested_allgather(kolo_comm *comm, const void *data, size_t bytes, void *all)
 {
     nested *group = (nested *)comm;
-    size_t block = bytes * (size_t)group->inner->size; /* bytes of a rank's threads */
-    char *mine = (char *)all + block * (size_t)group->outer->rank;
+    for (int r = 0; r < group->outer->size; r++) {
+        group->bytes[r] = (size_t)threads_of(group, r) * bytes;
+        group->offsets[r] = (size_t)group->first[r] * bytes;
+    }
+    char *mine = (char *)all + group->offsets[group->outer->rank];
     KOLO_TRY(group->inner->kind->allgather(group->inner, data, bytes, mine));
-    if (is_leader(group)) KOLO_TRY(group->outer->kind->allgather(group->outer, mine, block, all));
-    return group->inner->kind->broadcast(group->inner, all, block * (size_t)group->outer->size, 0);
+    if (is_leader(group))
+        KOLO_TRY(group->outer->kind->allgatherv(group->outer, mine, all, group->bytes, group->offsets));
+    return group->inner->kind->broadcast(group->inner, all, (size_t)comm->size * bytes, 0);
 }
 
 static kolo_status nested_barrier(kolo_comm *comm)
@@ -73,33 +98,26 @@ static kolo_status nested_meet(kolo_comm *comm, const kolo_collective *call)
 
 static kolo_status check_neighbour(const nested *group, int member)
 {
-    if (member != KOLO_ANY_RANK && member / group->inner->size == group->outer->rank) return KOLO_OK;
+    if (member >= 0 && rank_of(group, member) == group->outer->rank) return KOLO_OK;
     return kolo_fail(KOLO_UNSUPPORTED,
                      "replicas %d and %d are threads of different ranks, between which there are no messages; wanted "
                      "replica %d to %d",
-                     group->comm.rank, member, group->outer->rank * group->inner->size,
-                     (group->outer->rank + 1) * group->inner->size - 1);
+                     group->comm.rank, member, first_here(group), first_here(group) + group->inner->size - 1);
 }
 
 static kolo_status nested_send(kolo_comm *comm, const void *data, size_t bytes, int to, int tag)
 {
     nested *group = (nested *)comm;
     KOLO_TRY(check_neighbour(group, to));
-    return group->inner->kind->send(group->inner, data, bytes, to % group->inner->size, tag);
-}
-
-/* The number of a member's messages is that in the whole group. */
-static void number_in_group(const nested *group, kolo_message *message)
-{
-    message->from += group->outer->rank * group->inner->size;
+    return group->inner->kind->send(group->inner, data, bytes, to - first_here(group), tag);
 }
 
 static kolo_status nested_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message)
 {
     nested *group = (nested *)comm;
     KOLO_TRY(check_neighbour(group, from));
-    KOLO_TRY(group->inner->kind->receive(group->inner, data, room, from % group->inner->size, tag, message));
-    number_in_group(group, message);
+    KOLO_TRY(group->inner->kind->receive(group->inner, data, room, from - first_here(group), tag, message));
+    message->from += first_here(group); /* the member's number in the whole group */
     return KOLO_OK;
 }
 
@@ -107,8 +125,8 @@ static kolo_status nested_probe(kolo_comm *comm, int from, int tag, bool *there,
 {
     nested *group = (nested *)comm;
     KOLO_TRY(check_neighbour(group, from));
-    KOLO_TRY(group->inner->kind->probe(group->inner, from % group->inner->size, tag, there, message));
-    if (*there) number_in_group(group, message);
+    KOLO_TRY(group->inner->kind->probe(group->inner, from - first_here(group), tag, there, message));
+    if (*there) message->from += first_here(group);
     return KOLO_OK;
 }
 
@@ -148,16 +166,16 @@ static kolo_status allocate(void *pointer, size_t count, size_t bytes)
 
 /* allgatherv into packed[…]: first inner, then outer, then a broadcast to the threads. */
 static kolo_status gather_packed(nested *group, const void *data, char *packed, const size_t *bytes,
-                                 const size_t *offsets, size_t *rank_bytes, size_t *rank_offsets)
+                                 const size_t *offsets)
 {
-    int threads = group->inner->size, ranks = group->outer->size, first = group->outer->rank * threads;
-    for (int r = 0; r < ranks; r++) rank_bytes[r] = sum(bytes + r * threads, threads);
-    pack_offsets(rank_bytes, ranks, rank_offsets);
+    int ranks = group->outer->size, first = first_here(group);
+    for (int r = 0; r < ranks; r++) group->bytes[r] = sum(bytes + group->first[r], threads_of(group, r));
+    pack_offsets(group->bytes, ranks, group->offsets);
     KOLO_TRY(group->inner->kind->allgatherv(group->inner, data, packed, bytes + first, offsets + first));
     if (is_leader(group))
-        KOLO_TRY(group->outer->kind->allgatherv(group->outer, packed + rank_offsets[group->outer->rank], packed,
-                                                rank_bytes, rank_offsets));
-    return group->inner->kind->broadcast(group->inner, packed, sum(rank_bytes, ranks), 0);
+        KOLO_TRY(group->outer->kind->allgatherv(group->outer, packed + offsets[first], packed, group->bytes,
+                                                group->offsets));
+    return group->inner->kind->broadcast(group->inner, packed, sum(group->bytes, ranks), 0);
 }
 
 static kolo_status nested_allgatherv(kolo_comm *comm, const void *data, void *all, const size_t *bytes,
@@ -165,21 +183,20 @@ static kolo_status nested_allgatherv(kolo_comm *comm, const void *data, void *al
 {
     nested *group = (nested *)comm;
     kolo_status status;
-    size_t *scratch = NULL;
+    size_t *packed_offsets = NULL;
     char *packed = NULL;
-    KOLO_GO(done, allocate(&scratch, (size_t)comm->size * 3, sizeof *scratch));
-    size_t *packed_offsets = scratch, *rank_bytes = scratch + comm->size, *rank_offsets = rank_bytes + comm->size;
+    KOLO_GO(done, allocate(&packed_offsets, (size_t)comm->size, sizeof *packed_offsets));
     pack_offsets(bytes, comm->size, packed_offsets);
     if (memcmp(packed_offsets, offsets, (size_t)comm->size * sizeof *offsets) == 0) { /* no need to copy */
-        status = gather_packed(group, data, all, bytes, packed_offsets, rank_bytes, rank_offsets);
+        status = gather_packed(group, data, all, bytes, packed_offsets);
         goto done;
     }
     KOLO_GO(done, allocate(&packed, sum(bytes, comm->size), 1));
-    KOLO_GO(done, gather_packed(group, data, packed, bytes, packed_offsets, rank_bytes, rank_offsets));
+    KOLO_GO(done, gather_packed(group, data, packed, bytes, packed_offsets));
     copy_parts(all, offsets, packed, packed_offsets, bytes, comm->size);
 done:
     free(packed);
-    free(scratch);
+    free(packed_offsets);
     return status;
 }
 
@@ -199,8 +216,8 @@ typedef struct exchange {
  * the order of the members. */
 static size_t to_rank(const exchange *x, const size_t *rows, int thread, int rank)
 {
-    int threads = x->group->inner->size;
-    return sum(rows + (size_t)thread * (size_t)x->group->comm.size + (size_t)(rank * threads), threads);
+    const nested *group = x->group;
+    return sum(rows + (size_t)thread * (size_t)group->comm.size + (size_t)group->first[rank], threads_of(group, rank));
 }
 
 /* Copies `outgoing` [thread][rank] to `out` [rank][thread], in blocks of the bytes that a thread sends to a rank. */
@@ -212,7 +229,7 @@ static void order_by_rank(exchange *x)
         const char *from = x->outgoing;
         char *begin = to;
         for (int t = 0; t < threads; t++) {
-            size_t skip = sum(x->sent + (size_t)t * (size_t)x->group->comm.size, r * threads);
+            size_t skip = sum(x->sent + (size_t)t * (size_t)x->group->comm.size, x->group->first[r]);
             size_t bytes = to_rank(x, x->sent, t, r);
             kolo_copy_bytes(to, from + skip, bytes);
             to += bytes;
@@ -366,6 +383,7 @@ static bool nested_aborted(const kolo_comm *comm)
 
 static void nested_close(kolo_comm *comm)
 {
+    free(((nested *)comm)->bytes);
     free(comm);
 }
 
@@ -388,17 +406,23 @@ static const kolo_comm_kind nested_kind = {
     .close = nested_close,
 };
 
-kolo_status kolo_comm_nested_open(kolo_comm *inner, kolo_comm *outer, kolo_comm **comm)
+kolo_status kolo_comm_nested_open(kolo_comm *inner, kolo_comm *outer, const int *threads, kolo_comm **comm)
 {
-    nested *group = malloc(sizeof *group);
-    if (!group) return kolo_fail_memory(sizeof *group, "a group of replicas");
-    *group = (nested){
-        .comm = {.kind = &nested_kind,
-                 .rank = outer->rank * inner->size + inner->rank,
-                 .size = outer->size * inner->size},
-        .inner = inner,
-        .outer = outer,
-    };
+    size_t ranks = (size_t)outer->size, bytes = sizeof(nested) + (ranks + 1) * sizeof(int);
+    nested *group = calloc(1, bytes);
+    size_t *scratch = calloc(2 * ranks, sizeof *scratch);
+    if (!group || !scratch) {
+        free(group);
+        free(scratch);
+        return kolo_fail_memory(bytes, "a group of replicas");
+    }
+    for (int r = 0; r < outer->size; r++) group->first[r + 1] = group->first[r] + threads[r];
+    group->comm = (kolo_comm){
+        .kind = &nested_kind, .rank = group->first[outer->rank] + inner->rank, .size = group->first[outer->size]};
+    group->inner = inner;
+    group->outer = outer;
+    group->bytes = scratch;
+    group->offsets = scratch + ranks;
     /* While inner member 0 waits for other ranks, its threads wait for it. It must be the first to lose patience,
      * because it knows which rank is missing. */
     inner->patience = 2;

@@ -15,6 +15,7 @@ typedef struct kolo_strategy_kind kolo_strategy_kind; /* strategy/strategy.h; on
     X(one_device)                                                                                                      \
     X(mirrored)                                                                                                        \
     X(central_storage)                                                                                                 \
+    X(multi_worker_mirrored)                                                                                           \
     X(parameter_server)                                                                                                \
     X(downpour)                                                                                                        \
     X(adag)                                                                                                            \
@@ -90,6 +91,12 @@ typedef struct kolo_strategy {
 #define kolo_mirrored(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_mirrored_kind, __VA_ARGS__})
 /* The same with the weights on a parameter device, "host" unless .parameter_device says otherwise. */
 #define kolo_central_storage(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_central_storage_kind, __VA_ARGS__})
+/* kolo_mirrored() over the devices of all ranks, TensorFlow's MultiWorkerMirroredStrategy. It needs no kolo_distributed(),
+ * no kolo_broadcast_variables() and no kolo_metric_average(): all ranks begin with rank 0's weights and report the metrics
+ * of all. .batch_size is that of all ranks together. Ranks may have different numbers of devices; each device has an equal
+ * share of the batch. The ranks are those of kolorun, mpirun or srun, or the processes that TF_CONFIG names (kolo_init). */
+#define kolo_multi_worker_mirrored(...)                                                                                \
+    ((kolo_strategy){._ = #__VA_ARGS__, &kolo_multi_worker_mirrored_kind, __VA_ARGS__})
 #define kolo_strategy_of(...)     ((kolo_strategy){._ = #__VA_ARGS__, __VA_ARGS__})
 
 /* Strategies of workers: each worker is a thread that trains on batches of its own, of .batch_size samples, and
@@ -207,7 +214,7 @@ typedef struct kolo_epoch {
 typedef struct kolo_history {
     int epochs;
     const kolo_epoch *epoch; /* [epochs] */
-    int ranks, devices;      /* devices: replicas on each rank */
+    int ranks, devices;      /* devices: replicas on this rank */
     bool stopped;            /* ended by kolo_request_stop() or by a callback, before its last epoch */
     int first_epoch;         /* number of epoch[0], from 0: completed epochs before this fit */
     int metrics;
@@ -245,7 +252,7 @@ typedef struct kolo_fit_args {
                                 .deterministic the weights are bit for bit those without the pause. Unless .verbose = 0
                                 the call prints where it continues */
     int batch_size;          /* default 32; of all devices under a strategy, of one rank under kolo_distributed(), of one
-                                worker under a strategy of workers */
+                                worker under a strategy of workers, of all ranks under kolo_multi_worker_mirrored() */
     int steps_per_epoch;     /* default: all batches of the data */
     bool drop_remainder;     /* leave out the last, short batch */
     bool no_shuffle;         /* keep the samples in the order of the data */

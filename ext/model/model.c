@@ -279,6 +279,7 @@ void kolo_model_free(kolo_model **model)
     free(freed->parameters);
     free(freed->epochs);
     free(freed->checkpoint);
+    free(freed->place.on_ranks);
     free(freed);
 }
 

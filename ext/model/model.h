@@ -26,6 +26,8 @@ typedef struct kolo_scorer {
 /* Where a strategy trains a model. It is all zeros before the model is compiled. */
 typedef struct kolo_deployment {
     int replicas; /* replicas in this process */
+    int ranks;    /* that train together, as far as they have told each other; 0: not yet */
+    int *on_ranks; /* [ranks] replicas of each rank */
     bool several; /* the strategy may run several replicas, even if there is only one now */
     int updater;  /* the replica that is on the .parameter_device; -1: none */
     int threads;  /* threads of the update on the .parameter_device, if no replica is on it */

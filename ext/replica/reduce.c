@@ -113,7 +113,8 @@ static kolo_status agree_in_order(kolo_replica *replica)
     return replica->accumulated ? kolo_replica_wait_for_sharers(replica) : KOLO_OK;
 }
 
-/* Takes the process's sum. If the group of batches is complete, sums it over all ranks. */
+/* Takes the process's sum. If the group of batches is complete, sums it over all ranks. The order of the two calls is
+ * that of agree_by_allreduce(), which a rank with one replica runs. */
 static kolo_status sum_over_ranks(kolo_replica *replica)
 {
     kolo_trainer *trainer = replica->trainer;
@@ -122,12 +123,11 @@ static kolo_status sum_over_ranks(kolo_replica *replica)
     KOLO_TRY(kolo_replica_collect(replica));
     KOLO_TRY(kolo_replica_accumulate(replica));
     *totals = replica->local_totals;
-    if (replica->complete)
-        KOLO_TRY(ranks->kind->allreduce(ranks, replica->arrays.gradient, weights_of(replica), KOLO_TYPE_FLOAT,
-                                        KOLO_REDUCE_SUM));
     KOLO_TRY(ranks->kind->allreduce(ranks, totals, kolo_totals_size(totals), KOLO_TYPE_DOUBLE, KOLO_REDUCE_SUM));
     totals->used = replica->local_totals.used;
-    return KOLO_OK;
+    if (!replica->complete) return KOLO_OK;
+    return ranks->kind->allreduce(ranks, replica->arrays.gradient, weights_of(replica), KOLO_TYPE_FLOAT,
+                                  KOLO_REDUCE_SUM);
 }
 
 /* Replicas that share the weights insert their gradients into one tree, which leaves one sum per process. */

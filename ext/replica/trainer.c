@@ -73,7 +73,7 @@ bool kolo_replicas_together(const kolo_model *model)
 
 bool kolo_model_distributed(const kolo_model *model)
 {
-    return model->settings.optimizer.distributed && kolo_size() > 1;
+    return (model->settings.optimizer.distributed || kolo_model_strategy(model)->joins_ranks) && kolo_size() > 1;
 }
 
 kolo_comm *kolo_model_ranks(const kolo_model *model)
@@ -100,7 +100,7 @@ static void leave_groups(kolo_trainer *trainer)
     if (failure.code != KOLO_OK) kolo_failure_give(&failure);
 }
 
-static void close_groups(kolo_trainer *trainer)
+void kolo_trainer_close_groups(kolo_trainer *trainer)
 {
     leave_groups(trainer);
     for (int i = 0; i < trainer->count; i++) {
@@ -113,20 +113,30 @@ static void close_groups(kolo_trainer *trainer)
     }
 }
 
-static kolo_status open_groups(kolo_trainer *trainer)
+static kolo_status open_local_groups(kolo_trainer *trainer)
 {
     kolo_comm **members = calloc((size_t)trainer->count, sizeof *members);
     if (!members) return kolo_fail_memory((size_t)trainer->count * sizeof *members, "a group of replicas");
     kolo_status status = kolo_comm_local_open(trainer->count, members);
-    for (int i = 0; i < trainer->count && status == KOLO_OK; i++) {
-        kolo_replica *replica = &trainer->replicas[i];
-        replica->local = members[i];
-        replica->group = trainer->workers ? kolo_comm_self() : members[i]; /* a worker trains by itself */
-        if (!trainer->workers && kolo_model_distributed(trainer->model))
-            status = kolo_comm_nested_open(replica->local, kolo_world_comm(), &replica->group);
-    }
+    for (int i = 0; i < trainer->count && status == KOLO_OK; i++) trainer->replicas[i].local = members[i];
     free(members);
     return status;
+}
+
+/* The group with other ranks is opened when the ranks know each other's numbers of replicas (kolo_model_meet()). */
+static kolo_status open_groups(kolo_trainer *trainer)
+{
+    const kolo_model *model = trainer->model;
+    bool over_ranks = kolo_model_distributed(model) && !trainer->workers;
+    if (!trainer->replicas[0].local) KOLO_TRY(open_local_groups(trainer));
+    for (int i = 0; i < trainer->count; i++) {
+        kolo_replica *replica = &trainer->replicas[i];
+        if (over_ranks && model->place.on_ranks)
+            KOLO_TRY(kolo_comm_nested_open(replica->local, kolo_world_comm(), model->place.on_ranks, &replica->group));
+        else if (!over_ranks)
+            replica->group = trainer->workers ? kolo_comm_self() : replica->local; /* a worker trains by itself */
+    }
+    return KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- replicas */
@@ -145,7 +155,7 @@ static kolo_status check_reductions(const kolo_trainer *trainer)
 {
     const kolo_model *model = trainer->model;
     const kolo_plan *plan = &trainer->replicas[0].engine->program->plan;
-    int members = trainer->count * kolo_model_ranks(model)->size;
+    int members = kolo_model_members(model);
     bool divides = model->settings.deterministic && members > 1 && !trainer->workers;
     for (int o = 0; divides && o < plan->op_count; o++) {
         const kolo_op *op = &plan->ops[o];
@@ -289,7 +299,7 @@ void kolo_trainer_close(kolo_trainer **trainer)
     kolo_trainer *closed = *trainer;
     *trainer = NULL;
     if (!closed) return;
-    if (closed->replicas) close_groups(closed);
+    if (closed->replicas) kolo_trainer_close_groups(closed);
     kolo_team_close(&closed->team);
     closed->model->backend->streams->close(&closed->parameter_stream);
     kolo_feed_close(&closed->feed);
@@ -429,8 +439,8 @@ static kolo_status step_replica(void *argument, int member)
 kolo_status kolo_trainer_renew(kolo_trainer *trainer, kolo_status status)
 {
     kolo_failure failure = kolo_failure_take();
-    close_groups(trainer);
-    if (open_groups(trainer) != KOLO_OK) close_groups(trainer);
+    kolo_trainer_close_groups(trainer);
+    if (open_groups(trainer) != KOLO_OK) kolo_trainer_close_groups(trainer);
     kolo_failure_take();
     kolo_failure_give(&failure);
     return status;
@@ -498,7 +508,7 @@ kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, in
     const kolo_comm *local = trainer->replicas[0].local;
     trainer->data = data;
     if (local && local->kind->aborted && local->kind->aborted(local))
-        close_groups(trainer); /* a device has lost its group since the last step; opened again below */
+        kolo_trainer_close_groups(trainer); /* a device has lost its group since the last step; opened again below */
     if (!trainer->replicas[0].group) KOLO_TRY(open_groups(trainer));
     for (int i = 0; i < trainer->running; i++) KOLO_TRY(reserve(&trainer->replicas[i], samples));
     for (int i = 0; i < trainer->running; i++)

@@ -56,6 +56,8 @@ void kolo_trainer_end_feeds(kolo_trainer *trainer);
 void kolo_trainer_close_feeds(kolo_trainer *trainer);
 void kolo_trainer_reset_timings(kolo_trainer *trainer);
 
+/* Closes the groups of replicas and ranks, which are opened again when they are needed. */
+void kolo_trainer_close_groups(kolo_trainer *trainer);
 /* Runs one step of the model's strategy on every replica. After KOLO_INTERRUPTED or a failure the groups are opened
  * anew. On an asynchronous stream, unless trainer->exact, totals appear in replicas[0].totals and trainer->local_totals
  * some steps later. kolo_trainer_settle() waits for the rest of them. */
@@ -93,6 +95,12 @@ kolo_status kolo_replica_nodes_sum(kolo_replica *replica, const float **sum);
 /* The model's strategy; the number of its replicas in this process. */
 const kolo_strategy_kind *kolo_model_strategy(const kolo_model *model);
 int kolo_model_replicas(const kolo_model *model);
+/* members.c. The ranks that train together tell each other how many replicas each of them has. All of them call it,
+ * before the first step of each training. Closes the groups of a trainer if the numbers have changed. */
+kolo_status kolo_model_meet(kolo_model *model);
+/* Afterwards: the number of replicas of all ranks, and the number of this rank's first one among them. */
+int kolo_model_members(const kolo_model *model);
+int kolo_model_first_member(const kolo_model *model);
 /* The number of replicas under a strategy that the model is not compiled with yet. Each replica of a placed model takes
  * all devices that the model names. */
 kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *strategy, int *count);

@@ -12,9 +12,8 @@
  * opens them anew while the feeds' threads still run. */
 static void part_of(const kolo_trainer *trainer, int first, int last, const kolo_batch *batch, kolo_staged *part)
 {
-    const kolo_comm *ranks = kolo_model_ranks(trainer->model);
     int64_t microbatches = kolo_batch_microbatches(batch);
-    int before = ranks->rank * trainer->count, all = ranks->size * trainer->count;
+    int before = kolo_model_first_member(trainer->model), all = kolo_model_members(trainer->model);
     bool rest_last = trainer->model->settings.strategy.last_takes_remainder;
     int64_t begin = kolo_shard_begin(microbatches, before + first, all, rest_last) * batch->microbatch;
     int64_t end = kolo_shard_begin(microbatches, before + last + 1, all, rest_last) * batch->microbatch;

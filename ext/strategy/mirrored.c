@@ -12,16 +12,16 @@
  *   .parameter_device: all gradients are sent to that device. It makes one update, and all devices read the weights
  *     there. On GPUs each device keeps a copy.
  */
-#include "strategy/strategy.h"
+#include "strategy/mirrored.h"
 
-static kolo_weight_placement weight_placement(const kolo_strategy *strategy)
+kolo_weight_placement kolo_mirrored_placement(const kolo_strategy *strategy)
 {
     if (strategy->parameter_device) return KOLO_WEIGHTS_CENTRAL;
     bool copies = strategy->synchronized_optimizer || strategy->initial_sync == KOLO_NONE;
     return copies ? KOLO_WEIGHTS_COPIED : KOLO_WEIGHTS_SHARED;
 }
 
-static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
+kolo_status kolo_mirrored_step(kolo_replica *replica, const kolo_batch *batch)
 {
     KOLO_TRY(kolo_replica_compute(replica, batch));
     bool all = kolo_replica_strategy(replica)->synchronized_optimizer;
@@ -31,8 +31,8 @@ static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
 
 const kolo_strategy_kind kolo_mirrored_kind = {.name = "mirrored",
                                                .replicas = kolo_strategy_devices,
-                                               .step = step,
-                                               .weight_placement = weight_placement,
+                                               .step = kolo_mirrored_step,
+                                               .weight_placement = kolo_mirrored_placement,
                                                .shares_compute = true,
                                                .totals_may_lag = true};
 

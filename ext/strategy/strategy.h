@@ -48,6 +48,9 @@ struct kolo_strategy_kind {
     const char *(*parameter_device)(const kolo_strategy *strategy);
     /* The strategy always has one replica, however many devices there are. */
     bool one_replica;
+    /* All ranks train together, with or without kolo_distributed(). .batch_size is that of all ranks, they begin with
+     * rank 0's weights, and report the metrics of all. */
+    bool joins_ranks;
     /* Any thread of the process may compute microbatches of any replica, provided that the replicas share the weights:
      * step() uses no result of one replica's samples alone. */
     bool shares_compute;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "training/callback.h"
+#include "training/fit.h"
 #include "model/model.h"
 #include "runtime/runtime.h"
 #include "replica/trainer.h"
@@ -55,7 +55,7 @@ static kolo_status broadcast_state(kolo_trainer *trainer, kolo_comm *ranks, int 
     return kolo_trainer_share_state(trainer);
 }
 
-static kolo_status broadcast_all(kolo_model *model, int root)
+kolo_status kolo_broadcast_all(kolo_model *model, int root)
 {
     kolo_comm *ranks = kolo_model_ranks(model);
     if (root < 0 || root >= kolo_size())
@@ -72,7 +72,7 @@ static kolo_status broadcast_all(kolo_model *model, int root)
 static void broadcast_at_begin(kolo_callback *self, const kolo_logs *logs)
 {
     (void)logs;
-    kolo_status status = broadcast_all(self->model, (int)self->number[0]);
+    kolo_status status = kolo_broadcast_all(self->model, (int)self->number[0]);
     if (status != KOLO_OK) self->model->callback_status = status;
 }
 

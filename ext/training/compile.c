@@ -146,7 +146,7 @@ static kolo_status compile(const kolo_compile_args *args)
     const kolo_backend *backend;
     kolo_optimizer optimizer = {0};
     kolo_metric_list metrics;
-    kolo_deployment where;
+    kolo_deployment where = {0};
     KOLO_TRY(check(args, &optimizer, &metrics, &backend));
     kolo_strategy strategy = args->strategy;
     keep_zeros(&strategy);
@@ -165,6 +165,7 @@ static kolo_status compile(const kolo_compile_args *args)
     model->settings.strategy = strategy;
     model->settings._ = model->settings.strategy._ = NULL; /* the caller may free them before the model */
     KOLO_TRY(keep_texts(model, &model->settings.strategy));
+    free(model->place.on_ranks);
     model->place = where;
     model->metrics = metrics;
     if (!args->precision) model->settings.precision = KOLO_FLOAT32;

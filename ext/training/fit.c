@@ -360,7 +360,8 @@ static kolo_status open_fit(kolo_fit_state *state)
     memcpy(model->history.metric_name, model->metrics.name, sizeof model->history.metric_name);
     snprintf(model->history.strategy, sizeof model->history.strategy, "%s", kolo_model_strategy(model)->name);
     if (state->trainer->workers) model->history.workers = state->trainer->count * state->ranks->size;
-    model->stop_training = model->average_metrics = false;
+    model->stop_training = false;
+    model->average_metrics = kolo_model_strategy(model)->joins_ranks;
     model->callback_status = KOLO_OK;
     model->resumed = state->args->resume;
     if (model->resumed) return KOLO_OK;

@@ -43,8 +43,8 @@ typedef struct kolo_fit_state {
 kolo_status kolo_fit_open_data(kolo_fit_state *state);
 void kolo_fit_close_data(kolo_fit_state *state);
 
-/* Samples of a microbatch, for batches of `samples` over all ranks. */
-int kolo_choose_microbatch(const kolo_model *model, int64_t samples, int replicas, int ranks);
+/* Samples of a microbatch, for batches of `samples` over `members` replicas, of which `replicas` are in this process. */
+int kolo_choose_microbatch(const kolo_model *model, int64_t samples, int replicas, int members);
 /* Fails if the model cannot be trained with this data. `call` names the public call in the message. */
 kolo_status kolo_check_training(const kolo_model *model, const kolo_data *data, const char *call);
 
@@ -69,7 +69,9 @@ kolo_status kolo_fit_close_workers(kolo_fit_state *state, kolo_status status);
 kolo_status kolo_fit_run_workers(kolo_fit_state *state, int epoch,
                                  kolo_status (*watch)(void *state, bool before, int trained, const kolo_totals *totals),
                                  kolo_workers_outcome *outcome);
-/* Warns if ranks start with different weights. */
+/* callbacks.c. All ranks take weights, learning rate and optimizer's state of rank `root`. */
+kolo_status kolo_broadcast_all(kolo_model *model, int root);
+/* Warns if ranks start with different weights; a strategy that joins the ranks has them take rank 0's instead. */
 kolo_status kolo_fit_compare_weights(kolo_fit_state *state);
 /* With .check_every: fails on all ranks if one has other weights after so many steps of the epoch. */
 kolo_status kolo_fit_check_weights(kolo_fit_state *state, int step);

@@ -16,8 +16,8 @@
 
 /* Settings that must be the same on every rank: otherwise ranks would wait for each other in different collectives. */
 typedef struct terms {
-    int64_t samples, batch, epochs, first, steps, weights, replicas, validation, every, metrics, deterministic,
-        accumulate, in_order, shuffle_buffer, broadcasts, check_every;
+    int64_t samples, batch, epochs, first, steps, weights, validation, every, metrics, deterministic, accumulate,
+        in_order, shuffle_buffer, broadcasts, check_every;
 } terms;
 
 static const char *const term_names[] = {"samples in its data",
@@ -26,7 +26,6 @@ static const char *const term_names[] = {"samples in its data",
                                          "epochs done before",
                                          "steps an epoch",
                                          "weights",
-                                         "replicas",
                                          "samples in its validation data",
                                          "epochs between two validations",
                                          "sums of its metrics",
@@ -68,7 +67,7 @@ static int count_broadcasts(const kolo_fit_state *state)
     return count;
 }
 
-static kolo_status agree_on_terms(kolo_fit_state *state, int replicas)
+static kolo_status agree_on_terms(kolo_fit_state *state)
 {
     const kolo_data *validation = state->validation;
     terms mine = {state->data->samples,
@@ -77,7 +76,6 @@ static kolo_status agree_on_terms(kolo_fit_state *state, int replicas)
                   state->args->initial_epoch,
                   state->steps,
                   state->model->weight_count,
-                  replicas,
                   validation ? validation->samples : 0,
                   state->args->validation_freq,
                   state->model->metrics.sums,
@@ -261,7 +259,7 @@ kolo_status kolo_fit_agree(kolo_fit_state *state)
 {
     kolo_comm *ranks = state->ranks;
     if (ranks->size == 1) return KOLO_OK;
-    KOLO_TRY(agree_on_terms(state, kolo_model_replicas(state->model)));
+    KOLO_TRY(agree_on_terms(state));
     KOLO_TRY(agree_on_words(state));
     KOLO_TRY(agree_on_parts(state));
     KOLO_TRY(agree_on_data(state));
@@ -363,6 +361,7 @@ kolo_status kolo_fit_compare_weights(kolo_fit_state *state)
     int differs = 0;
     for (int r = ranks->size - 1; status == KOLO_OK && r > 0; r--) differs = all[r] != all[0] ? r : differs;
     free(all);
+    if (differs > 0 && kolo_model_strategy(state->model)->joins_ranks) return kolo_broadcast_all(state->model, 0);
     if (differs > 0)
         kolo_warn("rank %d starts from other weights than rank 0, so they will learn apart: list "
                   "kolo_broadcast_variables(0) among the .callbacks, or give all ranks one .seed",

@@ -119,15 +119,16 @@ static int64_t deterministic_microbatch(const kolo_model *model, int64_t samples
 }
 
 /* In deterministic mode it depends on the model and the batch only, so that the reduction tree is the same for any
- * number of devices. Otherwise it is small enough for every thread of every device to have a microbatch. */
-int kolo_choose_microbatch(const kolo_model *model, int64_t samples, int replicas, int ranks)
+ * number of devices. Otherwise it is small enough for every thread of every device to have a microbatch, if
+ * the other ranks have as many threads for each replica as this one. */
+int kolo_choose_microbatch(const kolo_model *model, int64_t samples, int replicas, int members)
 {
     if (model->microbatch) return (int)(model->microbatch < samples ? model->microbatch : samples);
     bool many = replicas > kolo_threads() && !kolo_replicas_together(model);
     int64_t threads = many || kolo_backend_fills_device(model->backend) ? replicas : kolo_threads();
-    if (kolo_strategy_has_workers(kolo_model_strategy(model))) threads /= replicas; /* a batch is of one worker */
-    int64_t microbatch =
-        model->settings.deterministic ? deterministic_microbatch(model, samples) : divided_up(samples, threads * ranks);
+    int64_t shares = threads * members / replicas;
+    int64_t microbatch = model->settings.deterministic ? deterministic_microbatch(model, samples)
+                                                       : divided_up(samples, shares > 0 ? shares : 1);
     int largest = kolo_largest_microbatch(model, KOLO_FOR_TRAINING);
     return (int)(microbatch < largest ? microbatch : largest);
 }
@@ -161,11 +162,13 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
     state->ranks = kolo_model_ranks(args->model);
     state->epochs = args->epochs ? args->epochs : 1;
     bool workers = kolo_strategy_has_workers(kolo_model_strategy(args->model)); /* a batch is of one worker */
-    state->batch = (int64_t)(args->batch_size ? args->batch_size : 32) * (workers ? 1 : state->ranks->size);
+    bool whole = workers || kolo_model_strategy(args->model)->joins_ranks; /* .batch_size is not a rank's share */
+    state->batch = (int64_t)(args->batch_size ? args->batch_size : 32) * (whole ? 1 : state->ranks->size);
     KOLO_TRY(plan_steps(state));
-    int replicas = kolo_model_replicas(args->model);
+    KOLO_TRY(kolo_model_meet(args->model));
     int64_t samples = state->data->samples < state->batch ? state->data->samples : state->batch;
-    state->microbatch = kolo_choose_microbatch(state->model, samples, replicas, workers ? 1 : state->ranks->size);
+    state->microbatch = kolo_choose_microbatch(state->model, samples, kolo_model_replicas(args->model),
+                                               workers ? 1 : kolo_model_members(args->model));
     if (args->micro_batch) state->microbatch = args->micro_batch < samples ? args->micro_batch : (int)samples;
     state->feeding = feeding_of(args, state->data, state->steps);
     state->seed = args->model->seed;

@@ -7,15 +7,15 @@
 
 /* The settings of a rank: all must be equal, except that all ranks take rank 0's seed and the smallest microbatch. */
 typedef struct step_terms {
-    int64_t first, samples, data, weights, replicas, sums, on_gpu;
+    int64_t first, samples, data, weights, sums, on_gpu;
     int64_t microbatch;
     uint64_t seed;
 } step_terms;
 
 static kolo_status compare(const step_terms *all, int size)
 {
-    static const char *const names[] = {
-        "first sample", "samples", "samples in its data", "weights", "replicas", "sums of its metrics", "use of a GPU"};
+    static const char *const names[] = {"first sample",        "samples",     "samples in its data", "weights",
+                                        "sums of its metrics", "use of a GPU"};
     for (int rank = 1; rank < size; rank++)
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
             int64_t first = ((const int64_t *)&all[0])[i], other = ((const int64_t *)&all[rank])[i];
@@ -41,24 +41,23 @@ static kolo_status agree(kolo_comm *ranks, step_terms *mine)
 }
 
 /* A smaller batch keeps the microbatch of the step before, so that a short last batch needs no new plan. */
-static int64_t microbatch_for(const kolo_model *model, int64_t samples, int replicas, int ranks)
+static int64_t microbatch_for(const kolo_model *model, int64_t samples)
 {
-    int microbatch = kolo_choose_microbatch(model, samples, replicas, ranks);
+    int microbatch = kolo_choose_microbatch(model, samples, kolo_model_replicas(model), kolo_model_members(model));
     return model->trainer && model->trainer->microbatch > microbatch ? model->trainer->microbatch : microbatch;
 }
 
 static kolo_status step(kolo_model *model, const kolo_data *data, int64_t first, int64_t samples, kolo_scores *scores)
 {
-    int replicas = kolo_model_replicas(model);
     kolo_comm *ranks = kolo_model_ranks(model);
+    KOLO_TRY(kolo_model_meet(model));
     step_terms terms = {first,
                         samples,
                         data->samples,
                         model->weight_count,
-                        replicas,
                         model->metrics.sums,
                         model->backend->devices != NULL,
-                        microbatch_for(model, samples, replicas, ranks->size),
+                        microbatch_for(model, samples),
                         model->seed};
     KOLO_TRY(agree(ranks, &terms));
     KOLO_TRY(kolo_trainer_prepare(model, (int)terms.microbatch));

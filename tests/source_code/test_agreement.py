@@ -8,7 +8,7 @@ import random
 import shutil
 
 import pytest
-from source_code.cnn import HAS_BF16, idx, train, write_data
+from source_code.cnn import HAS_BF16, PROGRAM, idx, train, write_data
 
 TRAIN, EPOCHS = 311, 2
 # 3 ranks × 40 = 5 × 24 = 8 × 15: the global batch of 120 gives two whole steps and one of 71.
@@ -67,6 +67,19 @@ def check_same(trained, expected):
     assert trained.bytes == expected.bytes, "the saved files differ"
 
 
+def spread_unevenly(folder, data, global_batch, devices, *options, strategy="mirrored", **job):
+    """The same on ranks with so many devices each: a rank's program has as many CPU devices as its turn in the list."""
+    program = folder / "uneven"
+    cases = "".join(f"{rank}) KOLO_CPU_DEVICES={count};;" for rank, count in enumerate(devices))
+    program.write_text(f'#!/bin/sh\ncase $OMPI_COMM_WORLD_RANK in {cases} esac\nexport KOLO_CPU_DEVICES\nexec {PROGRAM} "$@"\n')
+    program.chmod(0o755)
+    assert global_batch % len(devices) == 0
+    trained = train(folder, data, "--batch-size", global_batch // len(devices), "--strategy", strategy, *options,
+                    ranks=len(devices), program=program, **job)  # fmt: skip
+    assert (trained.ranks, trained.devices) == (len(devices), devices[0])
+    return trained
+
+
 # ---- Bit for bit ----
 
 
@@ -91,6 +104,22 @@ def test_global_batch_of_a_prime_a_rank(tmp_path, data, one_device, ranks, devic
 def test_weights_in_one_place(tmp_path, data, one_device, ranks, devices):
     expected = one_device(data, "--batch-size", GLOBAL_BATCH, "--deterministic")
     check_same(spread(tmp_path, data, GLOBAL_BATCH, ranks, devices, "--strategy", "central_storage", "--deterministic"), expected)
+
+
+@pytest.mark.parametrize("devices, options", [((1, 2), ()), ((3, 1, 2), ("--drop-remainder",)), *in_the_long_part(((5, 1), ()), ((1, 1, 4), ()))])
+def test_ranks_with_different_numbers_of_devices(tmp_path, data, one_device, devices, options):
+    options = ("--deterministic", *options)
+    expected = one_device(data, "--batch-size", GLOBAL_BATCH, *options)
+    check_same(spread_unevenly(tmp_path, data, GLOBAL_BATCH, devices, *options), expected)
+
+
+@pytest.mark.parametrize("strategy, options", [("central_storage", ("--deterministic",)), ("mirrored", ()), *in_the_long_part(("central_storage", ()))])
+def test_other_strategies_on_different_numbers_of_devices(tmp_path, data, one_device, strategy, options):
+    expected = one_device(data, "--batch-size", GLOBAL_BATCH, *options)
+    trained = spread_unevenly(tmp_path, data, GLOBAL_BATCH, (3, 1), *options, strategy=strategy)
+    if options:
+        check_same(trained, expected)
+    check_close(trained, expected)
 
 
 @pytest.mark.parametrize("ranks, devices", [(3, 3), *in_the_long_part((8, None), (None, 8))])

@@ -143,10 +143,13 @@ static bool bad_messages(void)
     return true;
 }
 
-/* Three threads a rank as one group: every exchange goes through both comms. */
+/* One, two or three threads of each rank as one group: every exchange goes through both comms. */
+enum { RANKS_MAX = 16, THREADS_MAX = 3 };
+
 typedef struct nested_thread {
     pthread_t thread;
     kolo_comm *inner;
+    const int *threads; /* [ranks] */
     bool passed;
 } nested_thread;
 
@@ -154,7 +157,8 @@ static void *nested_main(void *data)
 {
     nested_thread *me = data;
     kolo_comm *comm = NULL;
-    me->passed = kolo_comm_nested_open(me->inner, kolo_world_comm(), &comm) == KOLO_OK && check_comm(comm, 5, 1, 20000);
+    me->passed = kolo_comm_nested_open(me->inner, kolo_world_comm(), me->threads, &comm) == KOLO_OK &&
+                 check_comm(comm, 5, 1, 20000);
     if (comm) comm->kind->close(comm);
     me->inner->kind->close(me->inner);
     return NULL;
@@ -162,16 +166,17 @@ static void *nested_main(void *data)
 
 static bool nested(void)
 {
-    enum { THREADS = 3 };
-    nested_thread threads[THREADS];
-    kolo_comm *members[THREADS];
-    bool passed = kolo_comm_local_open(THREADS, members) == KOLO_OK;
-    for (int i = 0; passed && i < THREADS; i++) {
-        threads[i] = (nested_thread){.inner = members[i]};
+    int on_ranks[RANKS_MAX], mine = kolo_rank() % THREADS_MAX + 1;
+    for (int r = 0; r < RANKS_MAX; r++) on_ranks[r] = r % THREADS_MAX + 1;
+    nested_thread threads[THREADS_MAX];
+    kolo_comm *members[THREADS_MAX];
+    bool passed = kolo_size() <= RANKS_MAX && kolo_comm_local_open(mine, members) == KOLO_OK;
+    for (int i = 0; passed && i < mine; i++) {
+        threads[i] = (nested_thread){.inner = members[i], .threads = on_ranks};
         pthread_create(&threads[i].thread, NULL, nested_main, &threads[i]);
     }
-    for (int i = 0; passed && i < THREADS; i++) pthread_join(threads[i].thread, NULL);
-    for (int i = 0; i < THREADS; i++) passed = passed && threads[i].passed;
+    for (int i = 0; passed && i < mine; i++) pthread_join(threads[i].thread, NULL);
+    for (int i = 0; i < mine; i++) passed = passed && threads[i].passed;
     return passed;
 }
 

@@ -52,6 +52,13 @@ static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
     return KOLO_OK;
 }
 
+/* "3:1": three on rank 0, one on the others. */
+static int devices_of(const char *text)
+{
+    const char *others = strchr(text, ':');
+    return atoi(others && kolo_rank() > 0 ? others + 1 : text);
+}
+
 int main(int argc, char **argv)
 {
     static const kolo_layer_kind leaver = {.name = "leaver", .build = build, .forward = forward, .backward = backward};
@@ -69,7 +76,7 @@ int main(int argc, char **argv)
                         kolo_dense(classes));
     kolo_compile(model, .optimizer = kolo_distributed(kolo_adam()), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 4,
                  .deterministic = strcmp(argv[5], "deterministic") == 0,
-                 .strategy = kolo_mirrored(.devices = atoi(argv[3])));
+                 .strategy = kolo_mirrored(.devices = devices_of(argv[3])));
     kolo_fit(model, data, .epochs = 2, .batch_size = atoi(argv[2]), .verbose = KOLO_NONE);
     char path[4096];
     snprintf(path, sizeof path, "%s.%d", argv[1], kolo_rank());

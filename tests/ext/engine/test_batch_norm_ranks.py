@@ -47,7 +47,7 @@ def alone(program, tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", ["sync", "ghost"])
-@pytest.mark.parametrize("ranks, devices", [(1, 4), (2, 1), (3, 1), (5, 1), (2, 2), (3, 3)])
+@pytest.mark.parametrize("ranks, devices", [(1, 4), (2, 1), (3, 1), (5, 1), (2, 2), (3, 3), (2, "3:1")])
 def test_ranks_agree_to_the_bit(program, tmp_path, alone, kind, ranks, devices):
     assert train(program, tmp_path, ranks, devices, kind, "deterministic") == alone[kind]
 

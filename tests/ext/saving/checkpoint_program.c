@@ -1,9 +1,10 @@
 /* For test_checkpoint.py: trains a small network with dropout on drawn digits, in one go or in pieces.
  *
  *   checkpoint_program [OPTION=VALUE …]
- *     optimizer=sgd|adam|novograd|rmsprop  accumulate=N  devices=N  epochs=N  initial=N  load=FILE  save=FILE
- * weights=FILE  stop=STEPS  partial=FILE history=FILE  distributed=0|1  deterministic=0|1  samples=N stop: ends the
- * training after so many steps in all, whose state goes to the file partial. */
+ *     feed=N (a kolo_feed_kind)  optimizer=sgd|adam|novograd|rmsprop  accumulate=N  devices=N (of rank 0)  more=N (of
+ * each next rank)  epochs=N  initial=N  load=FILE  save=FILE weights=FILE  stop=STEPS  partial=FILE history=FILE
+ * distributed=0|1  deterministic=0|1  samples=N stop: ends the training after so many steps in all, whose state goes to
+ * the file partial. */
 #include <kolo.h>
 
 #include <stdio.h>
@@ -54,7 +55,7 @@ static void train(kolo_model *model, kolo_data *data, kolo_data *test)
     if (load) kolo_checkpoint_load(model, load);
     const kolo_history *history =
         kolo_fit(model, data, .epochs = number("epochs", 2), .batch_size = number("batch", 60), .validation_data = test,
-                 .resume = load != NULL, .verbose = KOLO_NONE,
+                 .resume = load != NULL, .verbose = KOLO_NONE, .feed = (kolo_feed_kind)number("feed", 0),
                  .callbacks = {kolo_metric_average(), stop.number[0] > 0 ? stop : (kolo_callback){0}});
     if (history && kolo_rank() == 0 && text("history", NULL)) kolo_history_save(history, text("history", NULL));
     if (history && text("save", NULL)) kolo_checkpoint_save(model, text("save", NULL));
@@ -73,8 +74,8 @@ int main(int argc, char **argv)
                         kolo_conv2d(4, .kernel = {5, 5}, .stride = {3, 3}, .activation = KOLO_RELU), kolo_dropout(0.2),
                         kolo_flatten(), kolo_dense(12, .activation = KOLO_RELU), kolo_dropout(0.4), kolo_dense(10));
     kolo_compile(model, .optimizer = optimizer(), .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY},
-                 .strategy = kolo_mirrored(.devices = number("devices", 1)), .seed = (uint64_t)number("seed", 3),
-                 .deterministic = number("deterministic", 1));
+                 .strategy = kolo_mirrored(.devices = number("devices", 1) + kolo_rank() * number("more", 0)),
+                 .seed = (uint64_t)number("seed", 3), .deterministic = number("deterministic", 1));
     train(model, data, test);
     kolo_model_free(&model);
     kolo_data_free(&data);

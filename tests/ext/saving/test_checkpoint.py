@@ -87,10 +87,13 @@ def test_within_an_epoch(program, straight, tmp_path, steps, devices, ranks):
 
 
 def test_other_devices_go_on(program, straight, tmp_path):
-    """One set of weights and states whatever the strategy was: three ranks begin, four devices go on, one ends it."""
+    """One set of weights and states whatever the strategy was: three ranks begin, four devices go on, then two ranks with
+    one and three devices and a queue of samples, and one device ends it."""
     run(program, epochs=EPOCHS, stop=4, partial=tmp_path / "first", ranks=3)
     run(program, epochs=EPOCHS, stop=9, load=tmp_path / "first", partial=tmp_path / "second", devices=4)
-    run(program, epochs=EPOCHS, load=tmp_path / "second", save=tmp_path / "end", weights=tmp_path / "weights",
+    run(program, epochs=EPOCHS, stop=5, load=tmp_path / "second", partial=tmp_path / "third", ranks=2, devices=1, more=2,
+        feed=2)  # fmt: skip
+    run(program, epochs=EPOCHS, load=tmp_path / "third", save=tmp_path / "end", weights=tmp_path / "weights",
         history=tmp_path / "history")  # fmt: skip
     # the sums so far are those of all ranks, which the last piece reports as its own
     assert (tmp_path / "weights").read_bytes() == straight("adam")[1]

@@ -1,4 +1,4 @@
-/* A rank of test_fit_ranks.py. fit_ranks order|buffer|rate|activation|data|label|broadcast: the last rank has
+/* A rank of test_fit_ranks.py. fit_ranks order|buffer|rate|activation|data|label|broadcast|workers: the last rank has
  * another order, buffer, learning rate, … than the others, and the sentence is printed. fit_ranks penalty L2: each
  * rank's own loss of a first step, and Σ w² before it. */
 #include <kolo.h>
@@ -28,7 +28,9 @@ static kolo_model *make_model(const char *how, double l2)
     kolo_activation activation = is_other(how, "activation") ? KOLO_TANH : KOLO_RELU;
     kolo_model *model =
         kolo_sequential(kolo_input(FEATURES), kolo_dense(5, .activation = activation, .l2 = l2), kolo_dense(CLASSES));
-    kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 3,
+    kolo_strategy workers = kolo_easgd(.workers = is_other(how, "workers") ? 2 : 1);
+    kolo_compile(model, .strategy = strcmp(how, "workers") == 0 ? workers : kolo_one_device(),
+                 .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 3,
                  .optimizer = kolo_distributed(kolo_sgd(.learning_rate = is_other(how, "rate") ? 0.2 : 0.1)));
     return model;
 }

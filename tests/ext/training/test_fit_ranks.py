@@ -34,6 +34,7 @@ def lines(program, *options, ranks):
                                                     "the optimizer: kolo_distributed(kolo_sgd(.learning_rate = 0.2)) on rank 2"),
                                            ("activation", "wanted the same model on all ranks, got layer 1: kolo_dense(5, .activation = KOLO_RELU)"),
                                            ("data", "wanted the same data on all ranks, got other samples on rank 2 than on rank 0"),
+                                           ("workers", "strategy easgd: wanted the same number of workers on all ranks, got 1 on rank 0, 2 on rank 2"),
                                            ("label", "wanted the same data on all ranks, got other samples on rank 2 than on rank 0")])
 def test_what_one_rank_has_alone_is_refused(program, how, sentence):
     """Else samples would be seen twice, or never, or models would learn apart."""
