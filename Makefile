@@ -274,6 +274,9 @@ tests: $(if $(wildcard $(FUZZ_RUNTIME)),$(FUZZERS))
 soak: setup fuzzers  ## fuzz the kernel and the readers of files for MINUTES=30, and repeat the cells that try to break it
 	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/soak.py $(or $(MINUTES),30)
 
+faults: setup  ## RUNS=200 jobs, each with a fault drawn by chance, must end as promised (SEED=1 draws the same again)
+	@KOLO_BUILD=$(abspath $(BUILD)) .venv/bin/python tests/faults.py --runs $(or $(RUNS),200) $(if $(SEED),--seed $(SEED))
+
 comma := ,
 asan tsan: build-flags = -O1 -g -fno-omit-frame-pointer
 asan: sanitizers = address,undefined -fno-sanitize-recover=undefined
@@ -299,5 +302,5 @@ clean:  ## remove what was built (.venv stays)
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
-.PHONY: build setup lab data install test test-long tests labs bench bench-gpu launches carry fuzzers soak asan tsan format lint clean help FORCE
+.PHONY: build setup lab data install test test-long tests labs bench bench-gpu launches carry fuzzers soak faults asan tsan format lint clean help FORCE
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

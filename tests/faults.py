@@ -62,8 +62,9 @@ def processes_with(mark):
 
 
 def orphaned_segments(before):
-    """Segments of shared memory that have come since `before`, and that no process maps."""
-    new = {str(path) for path in Path("/dev/shm").iterdir()} - before
+    """Segments of shared memory that have come since `before`, and that no process maps. Folders there are no segments:
+    they are of jobs that somebody else runs, since this one's folder is in its TMPDIR."""
+    new = {str(path) for path in Path("/dev/shm").iterdir() if path.is_file()} - before
     for maps in Path("/proc").glob("[0-9]*/maps"):
         try:
             text = maps.read_text()

@@ -338,7 +338,7 @@ typedef struct kolo_fault_args {
 
 /* Asks for a fault in training, to see who notices it, how soon, and what is said. Every rank may make the same call. The
  * variable KOLO_FAULT does the same for a program that is not changed: "rank=3,step=10,what=kill", several with ; between
- * them. Up to 32 faults. A wrong option is KOLO_INVALID, and no fault. */
+ * them. Up to 32 faults. A wrong option is KOLO_INVALID, and no fault; a wrong variable fails kolo_init(). */
 #define kolo_fault(...) kolo_fault_at(&(const kolo_fault_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_fault_at(const kolo_fault_args *args, kolo_here here);
 /* Forgets all faults, those of KOLO_FAULT, too. */

@@ -247,9 +247,11 @@ int job_report(struct job *job)
         return KOLORUN_FAILED;
     }
     if (mpirun_was_killed(job)) return report_mpirun_killed(job);
+    if (first >= 0 && job->rank[first].reported) return code_of(&job->rank[first]);
     if (first >= 0) {
+        int code = report_rank(job, first);
         report_early(job, first);
-        return job->rank[first].reported ? code_of(&job->rank[first]) : report_rank(job, first);
+        return code;
     }
     if (mpirun_code(job) || job->ended < job->ranks) return report_mpirun(job);
     return KOLORUN_DONE;

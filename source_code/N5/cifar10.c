@@ -6,14 +6,18 @@
  *   cifar10 --devices 2 --per-device              batch and learning rate times the devices: 256 and 2e-4
  *   cifar10 --devices 2 --parameter-device host   the weights in one place, as most data-parallel programs had them
  *   cifar10 --augment                             images flipped and shifted by chance
+ *   cifar10 --feed queue                          threads gather batches ahead, into a queue on the host
+ *   cifar10 --devices 2 --feed device-queue       the same, into a queue of each device, of its shares of the batches
  *   cifar10 --checkpoint run.safetensors          saves after each epoch; started again, it goes on from there
  */
 #include <kolo.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 typedef struct own_options {
-    const char *checkpoint, *parameter_device, *slicing;
+    const char *checkpoint, *parameter_device, *slicing, *feed;
+    int queue_capacity, feed_threads;
     bool augment, per_device, log_placement, staging, synchronized_optimizer;
 } own_options;
 
@@ -71,6 +75,19 @@ static kolo_status resume(kolo_model *model, const char *checkpoint, bool *goes_
     return status == KOLO_OK && *goes_on ? kolo_checkpoint_load(model, checkpoint) : status;
 }
 
+/* The queue is where the samples wait: on the host (as tfqueue examples have it), or on each device, by .staging (as
+ * those whose images wait in a variable there). The synchronous feed has none; on a GPU it keeps all images there. */
+static bool on_device(const own_options *own)
+{
+    return strcmp(own->feed, "device-queue") == 0;
+}
+
+static kolo_feed_kind feed_kind(const own_options *own)
+{
+    if (strcmp(own->feed, "staged") == 0) return KOLO_FEED_STAGED;
+    return strcmp(own->feed, "queue") == 0 || on_device(own) ? KOLO_FEED_QUEUE : KOLO_FEED_SYNCHRONOUS;
+}
+
 static const kolo_history *train(kolo_model *model, kolo_data *images, kolo_data *test, const kolo_options *options,
                                  const own_options *own)
 {
@@ -80,12 +97,15 @@ static const kolo_history *train(kolo_model *model, kolo_data *images, kolo_data
     if (own->checkpoint) checkpoint = kolo_model_checkpoint(own->checkpoint);
     return kolo_fit(model, images, .epochs = options->epochs, .batch_size = options->batch_size,
                     .steps_per_epoch = options->steps_per_epoch, .drop_remainder = options->drop_remainder,
+                    .feed = feed_kind(own), .queue_capacity = own->queue_capacity, .feed_threads = own->feed_threads,
                     .resume = goes_on, .validation_data = options->no_validation ? NULL : test,
                     .callbacks = {kolo_broadcast_variables(0), kolo_metric_average(), kolo_throughput(), checkpoint});
 }
 
 static void save(const kolo_model *model, const kolo_history *history, const kolo_options *options)
 {
+    kolo_timings t = kolo_get_timings(model);
+    if (t.steps > 0) printf("Copied for a step: %.3f MB\n", 1e-6 * (double)t.sliced_bytes / (double)t.steps);
     if (options->save) kolo_save(model, options->save);
     if (options->history) kolo_history_save(history, options->history);
 }
@@ -96,7 +116,7 @@ static kolo_strategy spread(const kolo_options *options, const own_options *own)
     kolo_strategy strategy = kolo_options_strategy(options);
     if (own->parameter_device) strategy.parameter_device = own->parameter_device;
     strategy.slicing = strcmp(own->slicing, "device") == 0 ? KOLO_SLICE_ON_DEVICE : KOLO_SLICE_ON_HOST;
-    strategy.staging = own->staging;
+    strategy.staging = own->staging || on_device(own);
     strategy.synchronized_optimizer = own->synchronized_optimizer;
     return strategy;
 }
@@ -112,6 +132,11 @@ static kolo_options read_options(int argc, char **argv, own_options *own)
         {"parameter-device", "DEVICE", "where the weights are kept: host or cpu:0 (default: on each device)",
          .text = &own->parameter_device, .device = true},
         {"slicing", "host|device", "where each device's share of a batch is cut from it", .choice = &own->slicing},
+        {"feed", "synchronous|queue|staged|device-queue",
+         "where batches wait: nowhere; in a queue of the process; one is a batch ahead; in a queue of each device",
+         .choice = &own->feed},
+        {"queue-capacity", "N", "batches that a queue holds (default: 4)", .count = &own->queue_capacity},
+        {"feed-threads", "N", "threads that fill a queue (default: 2)", .count = &own->feed_threads},
         {"staging", NULL, "copy the next batch to the devices while they compute", .flag = &own->staging},
         {"synchronized-optimizer", NULL, "every device makes the whole update", .flag = &own->synchronized_optimizer},
         {"log-placement", NULL, "print which layer is on which device", .flag = &own->log_placement},
@@ -126,7 +151,7 @@ static kolo_options read_options(int argc, char **argv, own_options *own)
 
 int main(int argc, char **argv)
 {
-    own_options own = {.slicing = "host"};
+    own_options own = {.slicing = "host", .feed = "synchronous"};
     kolo_init(&argc, &argv);
     kolo_options options = read_options(argc, argv, &own);
     kolo_strategy strategy = spread(&options, &own);

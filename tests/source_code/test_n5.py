@@ -42,7 +42,7 @@ def same(one, other):
 # ---- Options ----
 
 OWN = {TFRECORD: "records shards feed queue-capacity feed-threads per-device",
-       CIFAR10: "augment checkpoint log-placement parameter-device slicing staging synchronized-optimizer per-device",
+       CIFAR10: "augment checkpoint feed queue-capacity feed-threads log-placement parameter-device slicing staging synchronized-optimizer per-device",
        VAE: "samples kl-weight"}  # fmt: skip
 
 
@@ -58,6 +58,7 @@ def test_help(program):
     (TFRECORD, ["--feed", "dataset"], ["--feed", "synchronous, queue or staged", '"dataset"']),
     (TFRECORD, ["--shards", "0"], ["--shards", "at least 1"]),
     (TFRECORD, ["--records", ""], ["--records"]),
+    (CIFAR10, ["--feed", "dataset"], ["--feed", "synchronous, queue, staged or device-queue", '"dataset"']),
     (CIFAR10, ["--slicing", "nowhere"], ["--slicing", "host or device", '"nowhere"']),
     (CIFAR10, ["--staging=1"], ["--staging", "no value"]),
     (CIFAR10, ["--devices", 2, "--parameter-device", "gpu:7"], ["--parameter-device", "cpu:0 to cpu:7", "gpu:7"]),
@@ -190,6 +191,27 @@ def test_feeds_agree(tmp_path, data, feed):
 def test_ways_to_spread_agree(tmp_path, data, way):
     one = trained(tmp_path, data, CIFAR10, "--deterministic")
     same(trained(tmp_path, data, CIFAR10, "--deterministic", "--devices", 2, *way), one)
+
+
+BATCH_MB = 48 * SIDE * SIDE * 4e-6
+
+
+@pytest.mark.parametrize("feed, slicing, copies", [
+    (["synchronous"], "host", 1),  # into the microbatches
+    (["queue", "--queue-capacity", 2, "--feed-threads", 3], "host", 2),  # into the queue, and from there
+    (["device-queue"], "host", 2),  # into the devices' queues, of which each holds a share
+    (["queue"], "device", 4),  # into the queue, from there to each device, and from the device's memory
+    (["device-queue"], "device", 3),  # without the queue of the process
+])
+def test_feeds_copy_differently_and_agree(tmp_path, data, feed, slicing, copies):
+    options = ["--deterministic", "--steps-per-epoch", 2, "--drop-remainder", "--no-validation"]
+    one = trained(tmp_path, data, CIFAR10, *options)
+    weights = tmp_path / "w.safetensors"
+    many = run("--data", data, "--batch-size", 48, "--epochs", 2, "--seed", 3, *options, "--devices", 2, "--slicing", slicing,
+               "--feed", *feed, "--save", weights, program=CIFAR10)
+    assert many.code == 0 and weights.read_bytes() == one.bytes
+    copied = float(re.search(r"^Copied for a step: ([\d.]+) MB$", many.out, re.M)[1])
+    assert copied == pytest.approx(copies * BATCH_MB, rel=0.03)  # and the labels
 
 
 def test_a_checkpoint_goes_on(tmp_path, data):

@@ -78,3 +78,16 @@ def test_devices_and_ranks_equal_one(tmp_path, table, ranks, devices):
 def test_synthetic_table():
     result = run("--data", "synthetic", "--steps-per-epoch", 5, "--no-validation", program=HIGGS)
     assert result.code == 0 and SCORES.search(result.out)
+
+
+@pytest.mark.parametrize("ranks", [None, 3])
+def test_an_ensemble_predicts_together(table, ranks):
+    """Three models of a third of the rows each; of the data, whose classes overlap, none has all right."""
+    workers = [] if ranks else ["--workers", 3]
+    result = run("--data", table, "--epochs", 8, "--seed", 1, "--deterministic", "--batch-size", 8, "--strategy", "ensemble",
+                 *workers, program=HIGGS, ranks=ranks)
+    assert result.code == 0, result.err
+    losses = [float(loss) for loss in re.findall(r"member \d: loss (\d\.\d{4})$", result.out, re.M)]
+    assert len(losses) == len(set(losses)) == 3 and max(losses) < 0.6
+    together = float(re.search(r"3 members together: accuracy (0\.\d{4})$", result.out, re.M)[1])
+    assert together > 0.75

@@ -122,6 +122,7 @@ static void an_exchange_of_all_is_made_again(void **state)
     train(second.center, 0);
     train(second.center, 1);
     assert_false(exchange(second.center, 0, one, SOON));
+    assert_false(exchange(second.center, 1, second.weights, SOON));
     assert_int_equal(pthread_create(&thread, NULL, exchange_other, &second), 0);
     while (!exchange(second.center, 0, one, SOON)) {}
     pthread_join(thread, NULL);
