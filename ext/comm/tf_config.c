@@ -100,8 +100,9 @@ static kolo_status read_cluster(reading *r, json_t *cluster)
 static bool read_index(const json_t *value, int *index)
 {
     const char *text = json_string_value(value);
-    char *end = NULL;
-    long long number = json_is_integer(value) ? json_integer_value(value) : text ? strtoll(text, &end, 10) : -1;
+    char *end;
+    long long number = json_is_integer(value) ? json_integer_value(value) : -1;
+    if (text) number = strtoll(text, &end, 10);
     bool fine = number >= 0 && number < KOLO_TASKS_MAX && (!text || (end != text && *end == '\0'));
     *index = fine ? (int)number : -1;
     return fine;

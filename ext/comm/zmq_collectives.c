@@ -214,7 +214,8 @@ static void zmq_abort(kolo_comm *comm)
     kolo_failure failure = kolo_failure_take();
     for (int r = 0; r < comm->size; r++) {
         bool hears = r != comm->rank && me->peers[r].present && !me->peers[r].left && !me->peers[r].gone;
-        if (hears && kolo_zmq_post(me, r, (letter_head){LETTER_FAILED, 0}, NULL, 0) != KOLO_OK) kolo_failure_take();
+        if (hears && kolo_zmq_post(me, r, (letter_head){LETTER_FAILED, me->culprit}, NULL, 0) != KOLO_OK)
+            kolo_failure_take();
     }
     if (failure.code != KOLO_OK) kolo_failure_give(&failure);
 }
@@ -224,8 +225,11 @@ static bool zmq_aborted(const kolo_comm *comm)
     return atomic_load(&((const zmq_comm *)comm)->aborted);
 }
 
+/* A letter to a rank that is not there any more will never be sent, so nothing waits for that. */
 static void close_link(peer *closed)
 {
+    int never = 0;
+    if (closed->link && (closed->left || closed->gone)) zmq_setsockopt(closed->link, ZMQ_LINGER, &never, sizeof never);
     if (closed->monitor) zmq_close(closed->monitor);
     if (closed->link) zmq_close(closed->link);
 }
@@ -233,6 +237,7 @@ static void close_link(peer *closed)
 static void zmq_close_comm(kolo_comm *comm)
 {
     zmq_comm *me = (zmq_comm *)comm;
+    if (me->items && kolo_zmq_pump(me, 0) != KOLO_OK) kolo_failure_take(); /* says who has left */
     for (int r = 0; me->peers && r < comm->size; r++) close_link(&me->peers[r]);
     if (me->monitor) zmq_close(me->monitor);
     if (me->listener) zmq_close(me->listener);

@@ -30,13 +30,13 @@ typedef enum letter_kind {
     LETTER_DATA,      /* of a collective */
     LETTER_MESSAGE,   /* of kolo_send() */
     LETTER_LIFE,      /* a sign of life, of a rank that computes */
-    LETTER_FAILED,    /* the sender has failed and goes */
+    LETTER_FAILED,    /* the sender goes, because a rank has failed */
 } letter_kind;
 
 /* The first bytes of every letter. */
 typedef struct letter_head {
     uint32_t kind; /* letter_kind */
-    int32_t tag;   /* of a LETTER_MESSAGE */
+    int32_t tag;   /* of a LETTER_MESSAGE; of a LETTER_FAILED the rank that failed first */
 } letter_head;
 
 /* What a higher rank says of itself. */
@@ -81,6 +81,8 @@ typedef struct zmq_comm {
     double met;             /* when the ranks met for the last time */
     unsigned char identity[IDENTITY];
     atomic_bool aborted;
+    int culprit;  /* the rank whose failure ended the job; this one, as long as no other has failed */
+    int refusals; /* that lower ranks have sent */
 } zmq_comm;
 
 extern const kolo_comm_kind kolo_zmq_kind;
@@ -98,7 +100,7 @@ void kolo_zmq_free_letter(letter *freed); /* takes NULL */
 /* Waits for the letter with the data of a collective, of `bytes` bytes, and copies it to `data`. */
 kolo_status kolo_zmq_take_data(zmq_comm *me, int from, void *data, size_t bytes);
 /* Fails if one of the ranks has failed or is gone. */
-kolo_status kolo_zmq_check_peers(const zmq_comm *me);
+kolo_status kolo_zmq_check_peers(zmq_comm *me);
 
 kolo_status kolo_zmq_send(kolo_comm *comm, const void *data, size_t bytes, int to, int tag);
 kolo_status kolo_zmq_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message);

@@ -2,7 +2,8 @@
  *
  * A rank greets all lower ranks, again and again until they answer, so the processes may be started in any order. It
  * has joined when all lower ranks have answered and all higher ranks have greeted. A process whose TF_CONFIG names
- * another job, or a rank that is there already, is refused with a sentence. */
+ * another job, or a rank that is there already, is refused. It gives up only when it is refused again and again: at
+ * first the other one may be a rank of a job that is about to end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 /* Seconds between two greetings, and until a rank says for whom it waits. */
 #define AGAIN  1.0
 #define MOMENT 5.0
+enum { REFUSALS = 4 }; /* after which a rank gives up */
 /* Milliseconds: how long the end of the process waits for its last letters to be sent; between two signs of life of a
  * connection, and after the last one until the other end is taken for gone (a host that vanishes closes none). */
 enum { LINGER = 3000, SIGN_OF_LIFE = 5000, SILENCE = 30000 };
@@ -150,21 +152,24 @@ static kolo_status take_answers(zmq_comm *me)
         if (refused) snprintf(reason, sizeof reason, "%.*s", (int)refused->bytes, refused->data);
         kolo_zmq_free_letter(welcome);
         kolo_zmq_free_letter(refused);
-        if (*reason)
+        if (*reason && ++me->refusals >= REFUSALS)
             return kolo_fail(KOLO_COMM, "rank %d (%s) refuses this process, rank %d: %s", r, me->cluster.addresses[r],
                              me->comm.rank, reason);
     }
     return KOLO_OK;
 }
 
-/* Writes "rank 1 (host:2222), rank 2 (host:2223)" of the ranks that have not joined; returns their number. */
-static int list_missing(const zmq_comm *me, char *text, size_t room)
+/* Writes "rank 1 (host:2222), rank 2 (host:2223)" of the ranks that have not joined; returns their number. The first of
+ * them will be the reason if the job ends. */
+static int list_missing(zmq_comm *me, char *text, size_t room)
 {
     int missing = 0;
     size_t used = 0;
+    me->culprit = me->comm.rank;
     *text = '\0';
     for (int r = 0; r < me->comm.size; r++) {
         if (r == me->comm.rank || me->peers[r].present) continue;
+        if (missing == 0) me->culprit = r;
         const char *comma = missing++ ? ", " : "";
         if (used < room)
             used += (size_t)snprintf(text + used, room - used, "%srank %d (%s)", comma, r, me->cluster.addresses[r]);

@@ -61,7 +61,10 @@ static bool note(zmq_comm *me, const letter *arrived)
     peer *from = &me->peers[arrived->from];
     switch ((letter_kind)arrived->head.kind) {
     case LETTER_LIFE: from->life++; return false;
-    case LETTER_FAILED: from->failed = true; return false;
+    case LETTER_FAILED:
+        if (arrived->head.tag >= 0 && arrived->head.tag < me->comm.size) from = &me->peers[arrived->head.tag];
+        from->failed = true;
+        return false;
     case LETTER_CALL:
         if (arrived->bytes != sizeof(kolo_collective)) return false;
         kolo_collective call;
@@ -188,14 +191,20 @@ letter *kolo_zmq_find(zmq_comm *me, letter_kind kind, int from, int tag)
     return take_out(me, look_for(me, kind, from, tag));
 }
 
-kolo_status kolo_zmq_check_peers(const zmq_comm *me)
+/* A rank that another one has named comes first: others may be gone because of it. */
+kolo_status kolo_zmq_check_peers(zmq_comm *me)
 {
-    for (int r = 0; r < me->comm.size; r++)
-        if (me->peers[r].failed)
-            return kolo_fail(KOLO_COMM, "rank %d (%s) has failed, which ends the job", r, me->cluster.addresses[r]);
-    for (int r = 0; r < me->comm.size; r++)
-        if (me->peers[r].gone && !me->peers[r].left) return fail_gone(me, r);
-    return KOLO_OK;
+    int failed = -1, gone = -1;
+    for (int r = me->comm.size - 1; r >= 0; r--) {
+        const peer *other = &me->peers[r];
+        if (other->failed && r != me->comm.rank) failed = r;
+        if (other->gone && !other->left && r != me->comm.rank) gone = r;
+    }
+    if (failed < 0 && gone < 0) return KOLO_OK;
+    me->culprit = failed >= 0 ? failed : gone;
+    if (failed < 0) return fail_gone(me, gone);
+    return kolo_fail(KOLO_COMM, "rank %d (%s) has failed or has not come, which ends the job", failed,
+                     me->cluster.addresses[failed]);
 }
 
 kolo_status kolo_zmq_take_data(zmq_comm *me, int from, void *data, size_t bytes)

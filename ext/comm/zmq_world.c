@@ -71,6 +71,7 @@ static kolo_status open_comm(zmq_comm *me)
 {
     KOLO_TRY(kolo_tf_config_read(getenv("TF_CONFIG"), &me->cluster));
     me->comm = (kolo_comm){.kind = &kolo_zmq_kind, .rank = me->cluster.rank, .size = me->cluster.size};
+    me->culprit = me->comm.rank;
     me->stall_limit = kolo_stall_limit();
     me->job = hash_cluster(&me->cluster);
     me->peers = calloc((size_t)me->comm.size, sizeof *me->peers);
