@@ -24,7 +24,7 @@ say  = @mkdir -p $(@D)$(if $(Q), && printf '  %-4s %s\n' $(1) $@)
 
 # ---- Which sources make which part. The layout is the architecture: see CONTRIBUTING.md. ----
 MPI_SRC     := $(wildcard ext/comm/mpi*.c)
-ZMQ_SRC     := ext/comm/zmq.c
+ZMQ_SRC     := $(wildcard ext/comm/zmq*.c)
 LIB_SRC     := $(wildcard $(addprefix ext/,$(addsuffix /*.c,core show losses optimizers plan layers runtime data model \
                                                             engine strategy replica training saving callbacks))) \
                $(filter-out ext/topology/hwloc.c,$(wildcard ext/topology/*.c)) \

@@ -14,6 +14,7 @@
 #include <zmq.h>
 
 #include "comm/channel.h"
+#include "comm/zmq_comm.h"
 #include "core/clock.h"
 #include "core/plugin.h"
 
@@ -214,4 +215,4 @@ static const kolo_channel_kind channels = {
 };
 
 extern const kolo_plugin kolo_plugin_entry;
-const kolo_plugin kolo_plugin_entry = {.version = KOLO_PLUGIN_VERSION, .channels = &channels};
+const kolo_plugin kolo_plugin_entry = {.version = KOLO_PLUGIN_VERSION, .channels = &channels, .world = &kolo_zmq_world};

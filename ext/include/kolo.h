@@ -84,10 +84,16 @@ const char *kolo_status_name(kolo_status status);
 
 /* --------------------------------------------------------------------------- 2 the runtime: ranks and devices */
 
-/* Starts Kolo: joins the other ranks if a launcher started this process as one of several; otherwise the process is
- * rank 0 of 1, as is a program that never calls it. May be called again. Both arguments may be NULL. Fails if one of
- * Kolo's environment variables (KOLO_BACKEND, KOLO_DEVICES, KOLO_CPU_DEVICES, KOLO_GPU_DEVICES, KOLO_THREADS,
- * KOLO_STALL_LIMIT) has an impossible value. */
+/* Starts Kolo: joins the other ranks if a launcher started this process as one of several, or if TF_CONFIG names it as
+ * one; otherwise the process is rank 0 of 1, as is a program that never calls it. May be called again. Both arguments may
+ * be NULL. Fails if one of Kolo's environment variables (KOLO_BACKEND, KOLO_DEVICES, KOLO_CPU_DEVICES, KOLO_GPU_DEVICES,
+ * KOLO_THREADS, KOLO_STALL_LIMIT) has an impossible value.
+ *
+ * TF_CONFIG is TensorFlow's variable for processes that are started each by itself, in any order:
+ *     {"cluster": {"worker": ["one:2222", "two:2222"]}, "task": {"type": "worker", "index": 0}}
+ * The ranks are the "chief", if there is one, and the "worker"s in their order. They wait for each other for
+ * KOLO_STALL_LIMIT seconds. An "evaluator" is rank 0 of 1; a "ps" is refused. Connections are not encrypted, as in
+ * TensorFlow: use them in a network of people whom you trust. A launcher's ranks ignore the variable. */
 #define kolo_init(argc, argv) kolo_init_at(argc, argv, KOLO_HERE)
 kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here);
 

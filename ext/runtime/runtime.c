@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "comm/call.h"
+#include "comm/tf_config.h"
 #include "core/plugin.h"
 #include "runtime/fault.h"
 
@@ -44,15 +45,16 @@ static kolo_status check_srun(void)
                      tasks);
 }
 
-static kolo_status join_world(int *argc, char ***argv)
+/* `library`: what the plugin needs to reach the other ranks. */
+static kolo_status join_world(int *argc, char ***argv, const char *name, const char *library)
 {
     const char *why = NULL;
-    const kolo_plugin *plugin = kolo_plugin_load("mpi", &why);
+    const kolo_plugin *plugin = kolo_plugin_load(name, &why);
     if (!plugin || !plugin->world)
         return kolo_fail(KOLO_UNSUPPORTED,
-                         "started as one of several ranks, but MPI cannot be used: %s; wanted libkolo_mpi.so beside "
-                         "libkolo.so, and Open MPI (Debian: libopenmpi3)",
-                         why ? why : "libkolo_mpi.so has no MPI in it");
+                         "started as one of several ranks, but they cannot be reached: %s; wanted libkolo_%s.so beside "
+                         "libkolo.so, and %s",
+                         why ? why : "the plugin has no ranks in it", name, library);
     KOLO_TRY(plugin->world->open(argc, argv, &runtime.world));
     runtime.world_kind = plugin->world;
     runtime.ranks = kolo_lossy_comm(runtime.world.comm);
@@ -60,11 +62,29 @@ static kolo_status join_world(int *argc, char ***argv)
     return KOLO_OK;
 }
 
+/* Joins the processes that TF_CONFIG names. */
+static kolo_status join_cluster(int *argc, char ***argv, const char *text)
+{
+    kolo_cluster cluster;
+    kolo_status status = kolo_tf_config_read(text, &cluster);
+    runtime.wrong_use = status != KOLO_OK;
+    if (status == KOLO_OK && cluster.size > 1) status = join_world(argc, argv, "zmq", "ZeroMQ (Debian: libzmq5)");
+    kolo_cluster_free(&cluster);
+    return status;
+}
+
+/* A launcher knows its ranks; only processes that none has started are those of TF_CONFIG. */
+static kolo_status join(int *argc, char ***argv)
+{
+    const char *cluster = getenv("TF_CONFIG");
+    if (launched()) return join_world(argc, argv, "mpi", "Open MPI (Debian: libopenmpi3)");
+    return cluster && *cluster ? join_cluster(argc, argv, cluster) : check_srun();
+}
+
 kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_init", here);
-    bool known = runtime.world_kind != NULL, join = !known && launched();
-    kolo_status status = join ? join_world(argc, argv) : known ? KOLO_OK : check_srun();
+    kolo_status status = runtime.world_kind ? KOLO_OK : join(argc, argv);
     if (status == KOLO_OK) {
         status = kolo_check_environment();
         if (status == KOLO_OK) status = kolo_backend_check_environment();

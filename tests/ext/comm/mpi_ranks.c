@@ -1,11 +1,12 @@
-/* One rank of the tests of mpi.c: test_mpi.py starts it under mpirun as `mpi_ranks MODE`. It prints what went wrong and
- * ends with 1, or with what the mode asks for. WITH_MPI: the program uses MPI by itself, too. */
+/* One rank of the tests of mpi.c and of zmq_*.c: test_mpi.py starts it under mpirun, test_tf_config.py by TF_CONFIG, as
+ * `mpi_ranks MODE`. It prints what went wrong and ends with 1, or with what the mode asks for. WITH_MPI: the program uses MPI by itself, too. */
 #include "conformance.h"
 
 #ifdef WITH_MPI
 #include <mpi.h>
 #endif
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "runtime/runtime.h"
@@ -13,7 +14,8 @@
 static bool everything(void)
 {
     kolo_comm *comm = kolo_world_comm();
-    EXPECT(strcmp(comm->kind->name, "mpi") == 0, "got %s", comm->kind->name);
+    const char *wanted = getenv("TF_CONFIG") ? "zmq" : "mpi";
+    EXPECT(strcmp(comm->kind->name, wanted) == 0, "got %s", comm->kind->name);
     EXPECT(kolo_rank() == comm->rank && kolo_size() == comm->size, "%d of %d", kolo_rank(), kolo_size());
     EXPECT(kolo_local_rank() == comm->rank && kolo_local_size() == comm->size, "all ranks are of this host");
     EXPECT(kolo_cross_rank() == 0 && kolo_cross_size() == 1, "there is one host");
@@ -194,6 +196,7 @@ static int fails(const char *how)
         kolo_world_comm()->kind->abort(kolo_world_comm());
     }
     if (strcmp(how, "exit") == 0) exit(3);
+    if (strcmp(how, "stop") == 0) raise(SIGSTOP);
     if (strcmp(how, "forget") == 0) exit(0);
     if (strcmp(how, "finish") == 0) kolo_broadcast(NULL, 4, 0);
     return kolo_finish();
@@ -238,7 +241,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     if (strcmp(mode, "late") == 0) MPI_Finalize();
 #endif
-    if (kolo_init(&argc, &argv) != KOLO_OK) return 1;
+    if (kolo_init(&argc, &argv) != KOLO_OK) return kolo_finish();
     if (strcmp(mode, "check") == 0)
         passed = everything() && public_calls() && even_calls() && uneven_calls() && messages() && bad_messages();
     if (strcmp(mode, "nested") == 0) passed = nested();

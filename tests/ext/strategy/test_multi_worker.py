@@ -4,6 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import by_hand
 import patience
 import pytest
 
@@ -55,3 +56,39 @@ def test_ranks_begin_with_the_weights_of_rank_0(program):
     """Each rank draws other weights by a seed of its own; without a common start they would learn apart, with a warning."""
     told = train(program, 3)
     assert len(told) == 3 and len({tuple(line[2:]) for line in told}) == 1
+
+
+@pytest.mark.parametrize("kinds", [("worker", "worker"), ("chief", "worker", "worker")])
+def test_processes_of_tf_config_are_one_device(program, kinds):
+    """No launcher: each is started by itself, with two devices more than the one before."""
+    [alone] = train(program, 1, seed=3, deterministic=1)
+    cluster = {"worker": by_hand.free_addresses(2)} | ({"chief": by_hand.free_addresses(1)} if "chief" in kinds else {})
+    processes = [by_hand.start([program, "seed=3", "deterministic=1", "devices=1", "more=1"], cluster, kind, kinds[:i].count(kind))
+                 for i, kind in enumerate(kinds)]  # fmt: skip
+    for rank, (out, err, code) in enumerate(by_hand.finish(processes)):
+        assert (err, code) == ("", 0)
+        assert lines(out) == [[str(rank), str(len(kinds)), *alone[2:]]]
+
+
+def test_processes_of_tf_config_begin_alike(program):
+    told = [lines(out)[0] for out, _, _ in by_hand.run([program], 3)]
+    assert [line[:2] for line in told] == [["0", "3"], ["1", "3"], ["2", "3"]] and len({tuple(line[2:]) for line in told}) == 1
+
+
+def test_an_evaluator_is_alone(program):
+    [(out, _, code)] = by_hand.finish([by_hand.start([program], {"worker": ["one:1"], "evaluator": ["two:1"]}, "evaluator", 0)])
+    assert code == 0 and lines(out)[0][:2] == ["0", "1"]
+
+
+def test_a_worker_that_is_killed_ends_the_training(program):
+    """As with TensorFlow's, a restart is needed. The others say who it was."""
+    outcomes = by_hand.run([program, "leave=1", "epochs=50"], 3)
+    assert [code for _, _, code in outcomes] == [1, 7, 1]
+    assert all("kolo_fit: rank 1 (localhost:" in err for _, err, _ in (outcomes[0], outcomes[2]))
+
+
+@needs_mpi
+def test_a_launcher_comes_before_tf_config(program):
+    config = by_hand.environment('{"cluster": {"worker": ["one:1", "two:1"]}, "task": {"type": "worker", "index": 1}}')
+    done = patience.run([BUILD / "bin/kolorun", "-np", "2", program], capture_output=True, text=True, timeout=120, env=config)
+    assert done.returncode == 0 and [line[:2] for line in lines(done.stdout)] == [["0", "2"], ["1", "2"]]
