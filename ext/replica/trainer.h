@@ -40,7 +40,7 @@ struct kolo_trainer {
  * engine. */
 kolo_status kolo_trainer_open(kolo_model *model);
 /* Opens the model's trainer if there is none, and engines for this microbatch size. The optimizer's state stays.
- * Copies the model's weights to the replicas. */
+ * Copies the model's weights to the replicas. kolo_model_meet() comes before. */
 kolo_status kolo_trainer_prepare(kolo_model *model, int microbatch);
 void kolo_trainer_close(kolo_trainer **trainer); /* takes NULL */
 

@@ -19,6 +19,7 @@ static kolo_trainer *open_trainer(kolo_model *model, kolo_optimizer optimizer)
     assert_int_equal(kolo_compile(model, .optimizer = optimizer, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 1,
                                   .backend = "reference"),
                      KOLO_OK);
+    assert_int_equal(kolo_model_meet(model), KOLO_OK);
     assert_int_equal(kolo_trainer_prepare(model, 1), KOLO_OK);
     return model->trainer;
 }

@@ -87,6 +87,7 @@ static void overflow_halves_and_skips(void **state)
     (void)state;
     kolo_data *data = small_data(64);
     kolo_model *model = compiled((training){.precision = KOLO_MIXED_FP16, .strategy = kolo_mirrored(.devices = 8)});
+    assert_int_equal(kolo_model_meet(model), KOLO_OK);
     assert_int_equal(kolo_trainer_prepare(model, 2), KOLO_OK);
     for (int i = 0; i < 8; i++) {
         kolo_counters *counters = &model->trainer->replicas[i].counters;
@@ -131,6 +132,7 @@ static void scaling_saves_small_gradients(void **state)
                                             kolo_dense(SMALL_CLASSES));
         kolo_compile(model, .optimizer = kolo_sgd(.learning_rate = 1e6), .loss = {&tiny}, .precision = KOLO_MIXED_FP16,
                      .seed = 1);
+        assert_int_equal(kolo_model_meet(model), KOLO_OK);
         assert_int_equal(kolo_trainer_prepare(model, 16), KOLO_OK);
         if (!scaled) model->trainer->replicas[0].counters.loss_scale = 1;
         float before = model->weights[0];
@@ -150,6 +152,7 @@ static void a_checkpoint_keeps_the_scale(void **state)
     training t = {.precision = KOLO_MIXED_FP16, .accumulate = 3};
     kolo_data *data = small_data(256);
     kolo_model *straight = compiled(t), *resumed = compiled(t);
+    assert_int_equal(kolo_model_meet(straight), KOLO_OK);
     assert_int_equal(kolo_trainer_prepare(straight, 2), KOLO_OK);
     straight->trainer->replicas[0].counters.loss_scale = 0x1p12;
     straight->trainer->replicas[0].counters.good = 1996;

@@ -48,6 +48,7 @@ static kolo_model *compiled(training t, const char *backend)
                                   .precision = t.precision, .strategy = strategy, .deterministic = t.deterministic,
                                   .backend = backend),
                      KOLO_OK);
+    assert_int_equal(kolo_model_meet(model), KOLO_OK);
     assert_int_equal(kolo_trainer_prepare(model, 2), KOLO_OK);
     for (int i = 0; i < model->trainer->count && t.scale > 0; i++)
         model->trainer->replicas[i].counters.loss_scale = t.scale;
