@@ -25,7 +25,7 @@ def program(tmp_path_factory):
 def check(program, ranks, threads, first, end):
     """Every rank prints how many networks it has trained, and in how many buckets, and nothing else."""
     result = patience.run([BUILD / "bin/kolorun", "-np", str(ranks), program, str(first), str(end)],
-                          env=os.environ | {"KOLO_THREADS": str(threads), "KOLO_CPU_DEVICES": "3"}, capture_output=True, text=True,
+                          env=os.environ | {"KOLO_THREADS": str(threads), "KOLO_CPU_DEVICES": "4"}, capture_output=True, text=True,
                           timeout=140)
     assert result.returncode == 0, result.stderr
     lines = [line.split(">:", 1)[-1] for line in result.stdout.splitlines() if line.strip()]
