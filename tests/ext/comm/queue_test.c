@@ -136,12 +136,13 @@ static void queues_over_queues(void **state)
 {
     (void)state;
     enum { RANKS = 2, THREADS = 3 };
+    static const int threads[RANKS] = {THREADS, THREADS};
     group outer;
     kolo_comm *inner[RANKS * THREADS], *nested[RANKS * THREADS], *members[RANKS * THREADS];
     group_open(&outer, RANKS);
     for (int r = 0; r < RANKS; r++) assert_int_equal(kolo_comm_local_open(THREADS, inner + r * THREADS), KOLO_OK);
     for (int i = 0; i < RANKS * THREADS; i++) {
-        assert_int_equal(kolo_comm_nested_open(inner[i], outer.queues[i / THREADS], &nested[i]), KOLO_OK);
+        assert_int_equal(kolo_comm_nested_open(inner[i], outer.queues[i / THREADS], threads, &nested[i]), KOLO_OK);
         assert_int_equal(kolo_comm_queue_open(nested[i], &members[i]), KOLO_OK);
     }
     run_members(RANKS * THREADS, members, mixed, NULL);
