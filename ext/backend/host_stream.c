@@ -244,6 +244,7 @@ static kolo_status convert(kolo_stream *stream, const kolo_backend *backend, con
                            const kolo_conversion *list, int count)
 {
     conversions c = {backend, plan, list, count, 0};
+    if (in_lane) return kolo_host_convert(backend, plan, list, count);
     KOLO_TRY(settle(stream));
     return count > 0 ? kolo_team_run(stream->team, convert_some, &c) : KOLO_OK;
 }

@@ -93,7 +93,8 @@ typedef struct kolo_stream_kind {
     kolo_status (*run)(kolo_stream *stream, const struct kolo_backend *backend, const struct kolo_plan *plan, int op,
                        void *kernel, const struct kolo_call *call);
 
-    /* Packs WEIGHTS values or unpacks GRADIENT values of the plan (backend.h). The caller may free the list at once. */
+    /* Packs WEIGHTS values or unpacks GRADIENT values of the plan (backend.h). The caller may free the list at once.
+     * Within for_each() it runs as run() does. */
     kolo_status (*convert)(kolo_stream *stream, const struct kolo_backend *backend, const struct kolo_plan *plan,
                            const struct kolo_conversion *list, int count);
     /* Adds one GRADIENT value, in the backend's layout, to another. Within for_each() it runs as run() does. */

@@ -19,6 +19,17 @@ enum { SHOWN_MEMBERS = 12 };
 static _Thread_local struct {
     int32_t element, part_of;
 } described; /* by kolo_call_describe() */
+static _Thread_local bool in_background;
+
+void kolo_call_in_background(void)
+{
+    in_background = true;
+}
+
+bool kolo_call_is_in_background(void)
+{
+    return in_background;
+}
 
 void kolo_call_describe(kolo_type element, kolo_operation part_of)
 {
@@ -44,6 +55,7 @@ kolo_collective kolo_call_make(kolo_operation operation, int64_t count)
                             .count = count,
                             .element = described.element,
                             .part_of = described.part_of,
+                            .asynchronous = in_background,
                             .line = (int32_t)scope.here.line};
     const char *path = scope.here.file, *slash = path ? strrchr(path, '/') : NULL;
     copy_name(call.file, sizeof call.file, slash ? slash + 1 : path);
@@ -93,7 +105,11 @@ static const char *place_text(const kolo_collective *call)
     static const char *const own[] = {"kolo_allreduce", "kolo_broadcast", "kolo_allgather",      "kolo_allgatherv",
                                       "kolo_alltoall",  "kolo_alltoallv", "kolo_reduce_scatter", "kolo_barrier"};
     bool named = call->function[0] != '\0'; /* "kolo_fit" says more than its line alone */
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) named = named && strcmp(call->function, own[i]) != 0;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        size_t length = strlen(own[i]);
+        bool equal = strncmp(call->function, own[i], length) == 0;
+        named = named && !(equal && (!call->function[length] || strcmp(call->function + length, "_async") == 0));
+    }
     if (call->line > 0 && named) return kolo_phrase(" (%s, %s:%d)", call->function, call->file, (int)call->line);
     if (call->line > 0) return kolo_phrase(" (%s:%d)", call->file, (int)call->line);
     return call->function[0] ? kolo_phrase(" (%s)", call->function) : "";
@@ -115,7 +131,7 @@ static const char *elements_text(const kolo_collective *call)
                        reductions[call->reduction]);
 }
 
-const char *kolo_call_text(const kolo_calls *calls, const kolo_collective *call)
+static const char *plain_text(const kolo_calls *calls, const kolo_collective *call)
 {
     const char *place = place_text(call);
     long long bytes = (long long)call->count;
@@ -133,6 +149,12 @@ const char *kolo_call_text(const kolo_calls *calls, const kolo_collective *call)
     case KOLO_CALL_FINISH: return "kolo_finish";
     default: return "nothing";
     }
+}
+
+const char *kolo_call_text(const kolo_calls *calls, const kolo_collective *call)
+{
+    const char *text = plain_text(calls, call);
+    return call->asynchronous ? kolo_phrase("asynchronous %s", text) : text;
 }
 
 /* What the words about two calls of the same size do not show. */

@@ -25,8 +25,8 @@ typedef enum kolo_operation {
     KOLO_CALL_FINISH, /* kolo_finish(): the member will make no more calls */
 } kolo_operation;
 
-/* Contains no pointers, because other processes read it. The members up to and including `sizes` must be the same on
- * all members of a group; the rest says where the call is. */
+/* Contains no pointers, because other processes read it. The members before `line` must be the same on all members of
+ * a group; the rest says where the call is. */
 struct kolo_collective {
     int32_t operation; /* kolo_operation */
     int32_t type, reduction;
@@ -35,9 +35,10 @@ struct kolo_collective {
     uint64_t sizes; /* allgatherv: a hash of the sizes of all parts */
     int32_t element; /* what the bytes are, as kolo_call_describe() said: kolo_type + 1; 0: unknown */
     int32_t part_of; /* the kolo_operation that this one is a part of; 0: none */
+    int32_t asynchronous; /* 1: the member goes on computing meanwhile (queue.h) */
     int32_t line;   /* 0: unknown */
     char file[40];     /* the end of its path, if the path is longer */
-    char function[28]; /* the public call that is running, "" if there is none */
+    char function[32]; /* the public call that is running, "" if there is none */
 };
 
 /* Sets the place to that of the public call that runs in this thread. */
@@ -50,6 +51,11 @@ kolo_collective kolo_call_allgatherv(const size_t *bytes, int size);
  * operation of which they are a part (KOLO_CALL_NONE: none). kolo_call_plain() ends it. */
 void kolo_call_describe(kolo_type element, kolo_operation part_of);
 void kolo_call_plain(void);
+
+/* Marks this thread's collectives as asynchronous: the thread belongs to a queue (queue.h), and shares its core with a
+ * member that computes. So a wait in it sleeps and never spins. */
+void kolo_call_in_background(void);
+bool kolo_call_is_in_background(void);
 
 bool kolo_calls_equal(const kolo_collective *one, const kolo_collective *other);
 

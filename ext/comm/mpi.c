@@ -27,7 +27,7 @@
 #include "core/clock.h"
 #include "core/plugin.h"
 
-mpi_process kolo_mpi_process;
+mpi_process kolo_mpi_process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* --- starting and ending MPI --- */
 
@@ -37,10 +37,12 @@ static void finalize(void)
 {
     MPI_Request request;
     MPI_Status status;
+    kolo_mpi_lock();
     if (kolo_mpi_process.crowded && MPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS)
         kolo_mpi_wait_asleep(&request, &status, 1);
     kolo_shared_close(&kolo_mpi_process.shared);
     MPI_Finalize();
+    kolo_mpi_unlock();
 }
 
 /* Called when the process exits. MPI_Finalize waits for all ranks, so it is only called if this rank has left the job
@@ -73,7 +75,8 @@ static void yield_when_crowded(void)
     if (ranks && strtol(ranks, NULL, 10) > allowed_cores(&set)) setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
 }
 
-/* Starts MPI if nobody has. Any thread may communicate (for instance a replica's), but only one at a time. */
+/* Starts MPI if nobody has. Any thread may communicate (for instance a replica's), but only one at a time:
+ * kolo_mpi_process.lock. */
 static kolo_status start(int *argc, char ***argv)
 {
     int running = 0, finalized = 0, provided;
@@ -195,11 +198,14 @@ static kolo_status check_size(int size)
     return KOLO_OK;
 }
 
-/* A rank that sleeps in shared memory may still have to send the rest of an earlier message. */
+/* A rank that sleeps in shared memory may still have to send the rest of an earlier message. If MPI is taken, another
+ * thread makes it go on. */
 static void make_progress(void)
 {
     int there;
+    if (pthread_mutex_trylock(&kolo_mpi_process.lock) != 0) return;
     MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
+    kolo_mpi_unlock();
 }
 
 /* Ranks of several hosts meet by messages, whose receiver is rank 0. */

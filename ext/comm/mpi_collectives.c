@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls a collective: MPI_Xxx, or MPI_Ixxx in a crowded group. All ranks must make the same choice. Both give every
+/* Calls a collective: MPI_Xxx, or MPI_Ixxx where this thread must not spin. All ranks make the same choice, because a
+ * call is asynchronous on all of them or on none. Both give every
  * rank the same bits, as comm.h demands: each of Open MPI's all-reduces either computes an element on one rank and
  * copies it (linear, binomial, ring, Rabenseifner), or adds the same pairs on both sides (recursive doubling). */
 #define COLLECTIVE(me, blocking, nonblocking, ...)                                                                     \
-    ((me)->crowded ? kolo_mpi_wait_one(me, nonblocking(__VA_ARGS__, &request), &request, #blocking)                    \
-                   : kolo_mpi_check(me, blocking(__VA_ARGS__), #blocking))
+    (kolo_mpi_sleeps(me) ? kolo_mpi_wait_one(me, nonblocking(__VA_ARGS__, &request), &request, #blocking)              \
+                         : kolo_mpi_check(me, blocking(__VA_ARGS__), #blocking))
 
 /* --- collectives --- */
 
@@ -34,22 +35,46 @@ static MPI_Op operation_of(kolo_reduce_op reduction)
     return operations[reduction];
 }
 
-static kolo_status mpi_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
+/* Whether all-reduces and broadcasts go through the memory of the host: there a waiting thread sleeps. */
+static bool goes_through_memory(const mpi_comm *me)
 {
-    mpi_comm *me = (mpi_comm *)comm;
+    return me->shares || (me->meets && kolo_call_is_in_background());
+}
+
+static kolo_status allreduce_pieces(mpi_comm *me, char *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
+{
     MPI_Datatype datatype = type_of(type);
     MPI_Op operation = operation_of(reduction);
     int64_t width = (int64_t)kolo_type_bytes(type), most = KOLO_MPI_PIECE / width;
     MPI_Request request;
-    if (me->shares)
+    for (int64_t at = 0; at < count; at += most) {
+        int piece = (int)(count - at < most ? count - at : most);
+        KOLO_TRY(COLLECTIVE(me, MPI_Allreduce, MPI_Iallreduce, MPI_IN_PLACE, values + at * width, piece, datatype,
+                            operation, me->handle));
+    }
+    return KOLO_OK;
+}
+
+static kolo_status mpi_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
+{
+    mpi_comm *me = (mpi_comm *)comm;
+    if (goes_through_memory(me))
         return kolo_mpi_shared_result(me,
                                       kolo_shared_allreduce(&kolo_mpi_process.shared, values, count, type, reduction));
     kolo_collective call = kolo_call_allreduce(count, type, reduction);
     KOLO_TRY(kolo_mpi_meet(comm, &call));
-    for (int64_t at = 0; at < count; at += most) {
-        int piece = (int)(count - at < most ? count - at : most);
-        KOLO_TRY(COLLECTIVE(me, MPI_Allreduce, MPI_Iallreduce, MPI_IN_PLACE, (char *)values + at * width, piece,
-                            datatype, operation, me->handle));
+    kolo_mpi_lock();
+    kolo_status status = allreduce_pieces(me, values, count, type, reduction);
+    kolo_mpi_unlock();
+    return status;
+}
+
+static kolo_status broadcast_pieces(mpi_comm *me, char *data, size_t bytes, int root)
+{
+    MPI_Request request;
+    for (size_t at = 0; at < bytes; at += KOLO_MPI_PIECE) {
+        int piece = (int)(bytes - at < KOLO_MPI_PIECE ? bytes - at : KOLO_MPI_PIECE);
+        KOLO_TRY(COLLECTIVE(me, MPI_Bcast, MPI_Ibcast, data + at, piece, MPI_BYTE, root, me->handle));
     }
     return KOLO_OK;
 }
@@ -57,16 +82,14 @@ static kolo_status mpi_allreduce(kolo_comm *comm, void *values, int64_t count, k
 static kolo_status mpi_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
 {
     mpi_comm *me = (mpi_comm *)comm;
-    MPI_Request request;
-    if (me->shares)
+    if (goes_through_memory(me))
         return kolo_mpi_shared_result(me, kolo_shared_broadcast(&kolo_mpi_process.shared, data, bytes, root));
     kolo_collective call = kolo_call_broadcast(bytes, root);
     KOLO_TRY(kolo_mpi_meet(comm, &call));
-    for (size_t at = 0; at < bytes; at += KOLO_MPI_PIECE) {
-        int piece = (int)(bytes - at < KOLO_MPI_PIECE ? bytes - at : KOLO_MPI_PIECE);
-        KOLO_TRY(COLLECTIVE(me, MPI_Bcast, MPI_Ibcast, (char *)data + at, piece, MPI_BYTE, root, me->handle));
-    }
-    return KOLO_OK;
+    kolo_mpi_lock();
+    kolo_status status = broadcast_pieces(me, data, bytes, root);
+    kolo_mpi_unlock();
+    return status;
 }
 
 /* The comparison of calls is a barrier. */
@@ -130,8 +153,8 @@ static kolo_status receive_part(exchange *x, char *data, size_t bytes, int from)
     return KOLO_OK;
 }
 
-static kolo_status exchange_parts(mpi_comm *me, const void *send, const size_t *send_bytes, const size_t *send_offsets,
-                                  void *receive, const size_t *receive_bytes, const size_t *receive_offsets)
+static kolo_status exchange_all(mpi_comm *me, const void *send, const size_t *send_bytes, const size_t *send_offsets,
+                                void *receive, const size_t *receive_bytes, const size_t *receive_offsets)
 {
     const kolo_comm *comm = &me->comm;
     int size = comm->size, rank = comm->rank;
@@ -147,6 +170,15 @@ static kolo_status exchange_parts(mpi_comm *me, const void *send, const size_t *
     status = kolo_mpi_wait_all(me, x.requests, x.statuses, x.count, "MPI_Waitall");
 done:
     exchange_close(&x);
+    return status;
+}
+
+static kolo_status exchange_parts(mpi_comm *me, const void *send, const size_t *send_bytes, const size_t *send_offsets,
+                                  void *receive, const size_t *receive_bytes, const size_t *receive_offsets)
+{
+    kolo_mpi_lock();
+    kolo_status status = exchange_all(me, send, send_bytes, send_offsets, receive, receive_bytes, receive_offsets);
+    kolo_mpi_unlock();
     return status;
 }
 
@@ -190,8 +222,11 @@ static kolo_status mpi_allgather(kolo_comm *comm, const void *data, size_t bytes
     KOLO_TRY(kolo_mpi_meet(comm, &call));
     if (bytes <= KOLO_MPI_PIECE / size) {
         kolo_copy_bytes((char *)all + (size_t)comm->rank * bytes, data, bytes);
-        return COLLECTIVE(me, MPI_Allgather, MPI_Iallgather, MPI_IN_PLACE, 0, MPI_BYTE, all, (int)bytes, MPI_BYTE,
-                          me->handle);
+        kolo_mpi_lock();
+        kolo_status gathered = COLLECTIVE(me, MPI_Allgather, MPI_Iallgather, MPI_IN_PLACE, 0, MPI_BYTE, all, (int)bytes,
+                                          MPI_BYTE, me->handle);
+        kolo_mpi_unlock();
+        return gathered;
     }
     size_t *parts = calloc(2 * size, sizeof *parts), *offsets = parts + size;
     if (!parts) return kolo_fail_memory(2 * size * sizeof *parts, "messages between ranks");
@@ -227,9 +262,10 @@ static void mpi_close(kolo_comm *comm)
     }
     if (!kolo_mpi_process.lost && me->points != MPI_COMM_NULL) MPI_Comm_free(&me->points);
     if (!kolo_mpi_process.lost) MPI_Comm_free(&me->handle);
+    kolo_mpi_process.open--;
+    if (kolo_mpi_process.lost) return; /* a request of this rank may still wait in it (queue.h) */
     free(me->calls);
     free(me);
-    kolo_mpi_process.open--;
 }
 
 const kolo_comm_kind kolo_mpi_kind = {

@@ -3,6 +3,7 @@
 #define KOLO_COMM_MPI_COMM_H
 
 #include <mpi.h>
+#include <pthread.h>
 #include <sys/types.h>
 
 #include "comm/shared.h"
@@ -28,6 +29,8 @@ typedef struct mpi_comm {
 /* The state of MPI, of which a process has only one. */
 typedef struct mpi_process {
     pid_t process;      /* the process that started MPI; a forked child cannot use it */
+    pthread_mutex_t lock; /* held during every call of MPI between opening and closing a world: MPI serves one thread at
+                             a time, and a rank's collectives may run in another thread than its messages (queue.h) */
     int rank;           /* in MPI_COMM_WORLD */
     int open;           /* worlds that are opened and not closed */
     bool crowded;       /* the last world was crowded */
@@ -48,10 +51,16 @@ int kolo_mpi_init(int *argc, char ***argv, int *provided);
 /* --- mpi_wait.c: results and waiting --- */
 
 kolo_status kolo_mpi_check(const mpi_comm *me, int result, const char *name);
-/* Gives the core to other threads for longer and longer times. Usually the other ranks are ready after a few turns, and
- * a sleep would only add latency; but if they are still computing, they need the core. */
-void kolo_mpi_yield(int turn);
-/* Waits like MPI_Waitall, but sleeps. */
+/* Takes MPI for this thread, and gives it back. */
+void kolo_mpi_lock(void);
+void kolo_mpi_unlock(void);
+/* Whether this thread must not spin: its core is needed by a rank that it waits for, or by its own rank's computation. */
+bool kolo_mpi_sleeps(const mpi_comm *me);
+/* Between two looks of a wait: gives MPI to another thread of this rank for a moment. If this thread sleeps, it also
+ * gives its core away for longer and longer times. Usually the other ranks are ready after a few turns, and a sleep
+ * would only add latency; but if they are still computing, they need the core. */
+void kolo_mpi_pause(const mpi_comm *me, int turn);
+/* The functions that wait are called with MPI taken, and return so. The first waits like MPI_Waitall, but sleeps. */
 int kolo_mpi_wait_asleep(MPI_Request *requests, MPI_Status *statuses, int count);
 kolo_status kolo_mpi_wait_all(const mpi_comm *me, MPI_Request *requests, MPI_Status *statuses, int count,
                               const char *name);

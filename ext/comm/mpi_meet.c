@@ -106,16 +106,24 @@ static kolo_status note_life(meeting *m)
     return KOLO_OK;
 }
 
-/* Only the thread that joined the ranks calls this, and only while it computes, so no other call of MPI runs. */
-void kolo_mpi_show_life(void)
+static void show_life(const mpi_comm *me)
 {
-    mpi_comm *me = kolo_mpi_process.world;
     double now = kolo_now();
-    if (!me || me->stall_limit <= 0 || now - kolo_mpi_process.met < me->stall_limit / 4) return;
+    if (now - kolo_mpi_process.met < me->stall_limit / 4) return;
     kolo_mpi_process.met = now;
     if (me->comm.rank > 0) MPI_Send(NULL, 0, MPI_BYTE, 0, TAG_LIFE, me->handle);
     for (int i = 1, alive = ALIVE; i < me->comm.size && me->comm.rank == 0; i++)
         MPI_Send(&alive, 1, MPI_INT, i, TAG_VERDICT, me->handle);
+}
+
+/* Only the thread that joined the ranks calls this, while it computes. If MPI is taken, this rank is in a collective,
+ * where the others see it. */
+void kolo_mpi_show_life(void)
+{
+    const mpi_comm *me = kolo_mpi_process.world;
+    if (!me || me->stall_limit <= 0 || pthread_mutex_trylock(&kolo_mpi_process.lock) != 0) return;
+    show_life(me);
+    kolo_mpi_unlock();
 }
 
 static kolo_calls calls_of(const mpi_comm *me)
@@ -139,7 +147,7 @@ static kolo_status gather_calls(meeting *m)
         if (m->said) KOLO_TRY(note_life(m));
         if (kolo_stall_passed(&m->stall, m->count, m->life))
             return end_together(me, kolo_calls_stalled(&calls, m->came, m->stall.limit), true);
-        if (me->crowded) kolo_mpi_yield(turn);
+        kolo_mpi_pause(me, turn);
     }
 }
 
@@ -201,7 +209,7 @@ static kolo_status hear_verdict(mpi_comm *me, const kolo_collective *call, int *
         for (int turn = 0; !done; turn++) {
             KOLO_TRY(kolo_mpi_check(me, MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test"));
             if (!done && limit > 0 && turn % 64 == 63 && kolo_now() - begun > limit) return miss_the_first(me, call);
-            if (!done && me->crowded) kolo_mpi_yield(turn);
+            if (!done) kolo_mpi_pause(me, turn);
         }
         if (*verdict == HERE) limit = 0; /* rank 0 watches over the others */
         begun = kolo_now();
@@ -228,8 +236,10 @@ static kolo_status meet_as_other(mpi_comm *me, const kolo_collective *call, bool
 static kolo_status meet(mpi_comm *me, const kolo_collective *call, bool leaves)
 {
     if (me->comm.size == 1) return KOLO_OK;
+    kolo_mpi_lock();
     kolo_status status = me->comm.rank == 0 ? meet_as_first(me, call, leaves) : meet_as_other(me, call, leaves);
     kolo_mpi_process.met = kolo_now();
+    kolo_mpi_unlock();
     return status;
 }
 

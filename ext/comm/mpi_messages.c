@@ -16,8 +16,11 @@ kolo_status kolo_mpi_send(kolo_comm *comm, const void *data, size_t bytes, int t
     mpi_comm *me = (mpi_comm *)comm;
     MPI_Request request;
     KOLO_TRY(check_length(bytes));
-    return kolo_mpi_wait_one(me, MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag, me->points, &request), &request,
-                             "MPI_Isend");
+    kolo_mpi_lock();
+    kolo_status status = kolo_mpi_wait_one(me, MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag, me->points, &request),
+                                           &request, "MPI_Isend");
+    kolo_mpi_unlock();
+    return status;
 }
 
 static kolo_status look(mpi_comm *me, int from, int tag, bool *there, kolo_message *message)
@@ -37,18 +40,20 @@ static kolo_status look(mpi_comm *me, int from, int tag, bool *there, kolo_messa
 
 kolo_status kolo_mpi_probe(kolo_comm *comm, int from, int tag, bool *there, kolo_message *message)
 {
-    return look((mpi_comm *)comm, from, tag, there, message);
+    kolo_mpi_lock();
+    kolo_status status = look((mpi_comm *)comm, from, tag, there, message);
+    kolo_mpi_unlock();
+    return status;
 }
 
 /* The message is looked for first, because its size must be known before it is received. Only one thread of a rank
- * communicates at a time, so no other one can receive it in between. */
-kolo_status kolo_mpi_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message)
+ * receives at a time, so no other one can receive it in between. */
+static kolo_status receive(mpi_comm *me, void *data, size_t room, int from, int tag, kolo_message *message)
 {
-    mpi_comm *me = (mpi_comm *)comm;
     bool there = false;
     for (int turn = 0; !there; turn++) {
         KOLO_TRY(look(me, from, tag, &there, message));
-        if (!there && me->crowded) kolo_mpi_yield(turn);
+        if (!there) kolo_mpi_pause(me, turn);
     }
     if ((size_t)message->bytes > room) return kolo_message_too_long(message, room);
     MPI_Request request;
@@ -56,4 +61,12 @@ kolo_status kolo_mpi_receive(kolo_comm *comm, void *data, size_t room, int from,
                              MPI_Irecv(data, (int)message->bytes, MPI_BYTE, message->from, message->tag, me->points,
                                        &request),
                              &request, "MPI_Irecv");
+}
+
+kolo_status kolo_mpi_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message)
+{
+    kolo_mpi_lock();
+    kolo_status status = receive((mpi_comm *)comm, data, room, from, tag, message);
+    kolo_mpi_unlock();
+    return status;
 }

@@ -126,6 +126,12 @@ static void put_record(kolo_shared *shared, unsigned turn, const kolo_collective
     atomic_store(&record->turn, turn + 1);
 }
 
+/* The looks at the barrier before this thread sleeps. */
+static int spins_of(const kolo_shared *shared)
+{
+    return kolo_call_is_in_background() ? 0 : shared->spins;
+}
+
 /* The first barrier of a call, in its turn. Behind it the members' calls are known to be the same. */
 static kolo_status gather_calls(kolo_shared *shared, unsigned turn, const kolo_collective *call)
 {
@@ -133,7 +139,7 @@ static kolo_status gather_calls(kolo_shared *shared, unsigned turn, const kolo_c
     struct timespec every = kolo_stall_turn(&wait.stall);
     bool often = shared->idle && (every.tv_sec > 0 || every.tv_nsec == 0 || every.tv_nsec > IDLE_EVERY);
     if (often) every = (struct timespec){.tv_nsec = IDLE_EVERY};
-    kolo_barrier_watch watch = {.spins = shared->spins, .every = every, .look = has_stalled, .argument = &wait};
+    kolo_barrier_watch watch = {.spins = spins_of(shared), .every = every, .look = has_stalled, .argument = &wait};
     put_record(shared, turn, call);
     if (kolo_barrier_watched_wait(&shared->head->barrier, shared->size, true, &watch) == KOLO_BARRIER_LEFT)
         return say_who_is_missing(shared, &wait);
@@ -146,7 +152,7 @@ static kolo_status gather_calls(kolo_shared *shared, unsigned turn, const kolo_c
 static void wait_for_all(kolo_shared *shared)
 {
     kolo_barrier_watched_wait(&shared->head->barrier, shared->size, true,
-                              &(kolo_barrier_watch){.spins = shared->spins});
+                              &(kolo_barrier_watch){.spins = spins_of(shared)});
 }
 
 kolo_status kolo_shared_meet(kolo_shared *shared, const kolo_collective *call)

@@ -142,6 +142,7 @@ void kolo_engine_close(kolo_engine **engine)
     for (int c = closed->context_count - 1; c >= closed->borrows_stream; c--)
         if (closed->contexts[c].stream) closed->streams->close(&closed->contexts[c].stream);
     free(closed->contexts);
+    free(closed->part_blocks);
     free(closed);
 }
 
@@ -173,6 +174,15 @@ double kolo_engine_seconds(const kolo_engine *engine, int op)
 kolo_status kolo_engine_reduction(const kolo_engine *engine, kolo_reduction **reduction)
 {
     return kolo_gradients_reduction(&engine->program->gradients, reduction);
+}
+
+kolo_status kolo_engine_use_buckets(kolo_engine *engine, kolo_buckets *buckets)
+{
+    size_t count = (size_t)engine->contexts[0].lanes * (size_t)buckets->part_count;
+    engine->part_blocks = calloc(count, sizeof *engine->part_blocks);
+    if (!engine->part_blocks) return kolo_fail_memory(count * sizeof *engine->part_blocks, "the buckets of gradients");
+    engine->buckets = buckets;
+    return KOLO_OK;
 }
 
 int kolo_engine_lanes(const kolo_engine *engine)

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "data/feed.h"
+#include "engine/buckets.h"
 #include "engine/dataset_cache.h"
 #include "engine/device_context.h"
 #include "engine/reduction_tree.h"
@@ -97,6 +98,9 @@ struct kolo_engine {
     float **gradients;   /* [slots], the gradient of the microbatch in each slot */
     const kolo_shard *shard; /* the shard that is being enqueued */
     kolo_reduction *tree;         /* the shard's gradients are inserted into it; NULL: none are wanted */
+    kolo_buckets *buckets; /* gradients go into these instead of the tree while in_buckets; NULL: there are none */
+    bool in_buckets;
+    float **part_blocks; /* [lanes][buckets->part_count], of the microbatch that a lane computes */
     kolo_segment_sums segment_sums; /* used by a program that reduces over microbatches */
     kolo_comm *comm; /* over the shard's group, for memory of home's stream; it belongs to the replica */
 
@@ -151,6 +155,10 @@ int kolo_engine_lanes(const kolo_engine *engine);
 kolo_status kolo_engine_fetch_gradient(const kolo_engine *engine, const float *gradient, float *canonical);
 /* Opens a reduction tree for the gradients of this engine's microbatches. */
 kolo_status kolo_engine_reduction(const kolo_engine *engine, kolo_reduction **reduction);
+
+/* Has the engine insert its gradients into these buckets, which belong to the caller, in the steps in which it sets
+ * engine->in_buckets. */
+kolo_status kolo_engine_use_buckets(kolo_engine *engine, kolo_buckets *buckets);
 
 /* Imports and packs canonical weights of the host. They stay at their address until others are loaded. */
 kolo_status kolo_engine_load(kolo_engine *engine, const float *weights);

@@ -7,6 +7,7 @@
 #include "plan/copies.h"
 #include "plan/fusion.h"
 #include "model/lower.h"
+#include "engine/buckets.h"
 #include "engine/fallback.h"
 #include "engine/memory_plan.h"
 
@@ -173,6 +174,22 @@ kolo_status kolo_program_unpack(const kolo_program *program, const float *gradie
     return status;
 }
 
+kolo_status kolo_gradients_unpack(const kolo_gradients *gradients, const float *block, float *canonical)
+{
+    const kolo_program *program = gradients->program;
+    kolo_conversion *list = calloc((size_t)gradients->count + 1, sizeof *list);
+    if (!list) return kolo_fail_memory((size_t)gradients->count * sizeof *list, "a list of values");
+    for (int i = 0; i < gradients->count; i++) {
+        const kolo_value *value = &program->plan.values[gradients->values[i]];
+        list[i] = (kolo_conversion){.value = gradients->values[i],
+                                    .from = (const char *)block + (value->offset - gradients->first),
+                                    .to = canonical + program->model->parameters[value->parameter].offset};
+    }
+    kolo_status status = convert(program, list, gradients->count);
+    free(list);
+    return status;
+}
+
 static void *allocate_block(const void *owner, size_t bytes)
 {
     const kolo_program *program = ((const kolo_gradients *)owner)->program;
@@ -229,16 +246,22 @@ static void *weights_of(const kolo_program *program, const kolo_program_weights 
     return (char *)weights->packed + value->offset;
 }
 
+static void *gradient_of(const kolo_activations *activations, const kolo_value *value, const kolo_blocks *blocks)
+{
+    if (!blocks->buckets)
+        return blocks->gradient ? (char *)blocks->gradient + (value->offset - blocks->gradient_first) : NULL;
+    int part = blocks->buckets->part_of[value - activations->program->plan.values];
+    char *block = (char *)blocks->parts[part];
+    return block ? block + (value->offset - blocks->buckets->parts[part].gradients.first) : NULL;
+}
+
 static void *address(const kolo_activations *activations, const kolo_value *value, const kolo_workspace *workspace,
                      const kolo_blocks *blocks)
 {
     char *block = value->kept ? activations->block : workspace->block;
     if (value->kind == KOLO_VALUE_WEIGHTS) return weights_of(activations->program, blocks->weights, value);
+    if (value->kind == KOLO_VALUE_GRADIENT) return gradient_of(activations, value, blocks);
     size_t at = value->offset;
-    if (value->kind == KOLO_VALUE_GRADIENT) {
-        block = (char *)blocks->gradient;
-        at -= blocks->gradient_first;
-    }
     if (value->kind == KOLO_VALUE_REDUCED) block = blocks->reduced;
     return block ? block + at : NULL;
 }

@@ -14,6 +14,7 @@
 #include "engine/reduction_tree.h"
 
 typedef struct kolo_program kolo_program;
+struct kolo_buckets; /* buckets.h */
 
 /* Gradients that are one block of memory: those of one microbatch, or of one segment of it. */
 typedef struct kolo_gradients {
@@ -92,6 +93,8 @@ typedef struct kolo_blocks {
     const kolo_program_weights *weights;
     float *gradient; /* of the microbatch; NULL: gradients are not wanted */
     size_t gradient_first; /* the offset in the microbatch's block at which `gradient` begins */
+    const struct kolo_buckets *buckets; /* their parts have a block each, and `gradient` is not used; or NULL */
+    float *const *parts; /* [part_count] */
     void *reduced;
 } kolo_blocks;
 
@@ -108,6 +111,8 @@ const float *kolo_activations_output(const kolo_activations *activations);
 kolo_status kolo_program_pack(const kolo_program *program, const float *weights, void *packed, int part, int parts);
 /* Unpacks a block of gradients into canonical[weight_count], both in the memory of the program's first stream. */
 kolo_status kolo_program_unpack(const kolo_program *program, const float *gradients, float *canonical);
+/* The same for the block of these gradients. Within for_each() it runs in the order of its lane. */
+kolo_status kolo_gradients_unpack(const kolo_gradients *gradients, const float *block, float *canonical);
 /* Opens a reduction tree for blocks of these gradients, in the memory of the program's first stream. */
 kolo_status kolo_gradients_reduction(const kolo_gradients *gradients, kolo_reduction **reduction);
 /* Adds one such block to another. */

@@ -21,7 +21,18 @@ static int slot_of(const kolo_engine *engine, int lane, int64_t microbatch)
 /* Whether gradients are summed segment by segment (segment_sums.h). */
 static bool sums_by_segment(const kolo_engine *engine)
 {
-    return engine->program->reduces && engine->tree;
+    return engine->program->reduces && engine->tree && !engine->in_buckets;
+}
+
+/* Whether a microbatch's gradient is one block, from its beginning to its end. */
+static bool has_whole_gradient(const kolo_engine *engine)
+{
+    return engine->tree && !engine->program->reduces && !engine->in_buckets;
+}
+
+static float **part_blocks(const kolo_engine *engine, int lane)
+{
+    return engine->part_blocks + (size_t)lane * (size_t)engine->buckets->part_count;
 }
 
 /* ---------------------------------------------------------------- samples */
@@ -117,6 +128,10 @@ static void bind(kolo_engine *engine, int segment, int lane, int slot, float *gr
     kolo_blocks blocks = {.weights = &context->weights, .gradient = gradient, .reduced = context->reduced};
     if (gradient && context->gradient) blocks.gradient = context->gradient;
     if (context->gradient || sums_by_segment(engine)) blocks.gradient_first = which->gradients.first;
+    if (engine->in_buckets) {
+        blocks.buckets = engine->buckets;
+        blocks.parts = part_blocks(engine, lane);
+    }
     kolo_activations_bind(activations, segment, &context->workspaces[lane], &blocks);
     if (kolo_shard_is_single(engine->shard)) bind_sums(context, which, activations);
 }
@@ -171,9 +186,12 @@ static kolo_status run_ops(kolo_engine *engine, int segment, int64_t microbatch,
     const kolo_segment *which = &engine->program->segments[segment];
     const kolo_device_context *context = &engine->contexts[which->device];
     kolo_call call = call_of(engine, context, microbatch, lane, slot);
-    for (int o = which->first; o < which->end; o++)
+    for (int o = which->first; o < which->end; o++) {
         KOLO_TRY(context->seconds ? time_op(engine, o, slot, &call, context->seconds[lane])
                                   : run_op(engine, o, slot, &call));
+        if (engine->in_buckets)
+            KOLO_TRY(kolo_buckets_insert(engine->buckets, segment, o, microbatch, part_blocks(engine, lane)));
+    }
     return KOLO_OK;
 }
 
@@ -207,9 +225,20 @@ static kolo_status run_segment_apart(kolo_engine *engine, int segment, int64_t m
     return status;
 }
 
+static kolo_status run_segment_in_parts(kolo_engine *engine, int segment, int64_t microbatch, int lane, int slot)
+{
+    float **blocks = part_blocks(engine, lane);
+    KOLO_TRY(kolo_buckets_borrow(engine->buckets, segment, blocks));
+    bind(engine, segment, lane, slot, NULL);
+    kolo_status status = run_ops(engine, segment, microbatch, lane, slot);
+    if (status != KOLO_OK) kolo_buckets_return(engine->buckets, segment, blocks);
+    return status;
+}
+
 static kolo_status run_segment(kolo_engine *engine, int segment, int64_t microbatch, int lane, int slot)
 {
     KOLO_TRY(take_samples(engine, segment, slot));
+    if (engine->in_buckets) return run_segment_in_parts(engine, segment, microbatch, lane, slot);
     if (sums_by_segment(engine)) return run_segment_apart(engine, segment, microbatch, lane, slot);
     bind(engine, segment, lane, slot, engine->gradients[slot]);
     KOLO_TRY(run_ops(engine, segment, microbatch, lane, slot));
@@ -221,9 +250,9 @@ static kolo_status run_segment(kolo_engine *engine, int segment, int64_t microba
 /* Gathers the samples. The features go to the address that the first segment reads, or into home's activations. */
 static kolo_status begin_microbatch(kolo_engine *engine, int64_t microbatch, int lane, int slot, int segment)
 {
-    bool apart = sums_by_segment(engine);
-    if (engine->tree && !apart) KOLO_TRY(kolo_reduction_borrow(engine->tree, &engine->gradients[slot]));
-    if (segment >= 0) bind(engine, segment, lane, slot, apart ? NULL : engine->gradients[slot]);
+    bool whole = has_whole_gradient(engine);
+    if (whole) KOLO_TRY(kolo_reduction_borrow(engine->tree, &engine->gradients[slot]));
+    if (segment >= 0) bind(engine, segment, lane, slot, whole ? engine->gradients[slot] : NULL);
     return gather(engine, microbatch, kolo_engine_activations(engine, 0, slot));
 }
 
@@ -244,7 +273,7 @@ static kolo_status keep_outputs(const kolo_engine *engine, int64_t microbatch, i
 static kolo_status end_microbatch(kolo_engine *engine, int64_t microbatch, int slot)
 {
     if (engine->shard->outputs) KOLO_TRY(keep_outputs(engine, microbatch, slot));
-    if (!engine->tree || sums_by_segment(engine)) return KOLO_OK;
+    if (!has_whole_gradient(engine)) return KOLO_OK;
     kolo_node node = {.index = microbatch, .gradient = engine->gradients[slot]};
     engine->gradients[slot] = NULL; /* the tree has taken it over */
     return kolo_reduction_insert(engine->tree, node);
@@ -311,12 +340,23 @@ static kolo_status enqueue_reduction(kolo_engine *engine, kolo_pipeline_stage *s
     return engine->streams->record_event(engine->contexts[stage->context].stream, &stage->event);
 }
 
+/* Where the process has no microbatches, the buckets are complete when the stages would have been passed: the other
+ * members wait for them. One engine of those that use the buckets does it. */
+static kolo_status pass_buckets(kolo_engine *engine, int first, int last)
+{
+    bool empty = engine->in_buckets && engine->buckets->expected == 0 && engine->buckets->program == engine->program;
+    for (int s = first; s <= last && empty; s++)
+        if (engine->stages[s].segment >= 0) KOLO_TRY(kolo_buckets_pass(engine->buckets, engine->stages[s].segment));
+    return KOLO_OK;
+}
+
 static kolo_status enqueue_all_stages(kolo_engine *engine)
 {
     for (int first = 0; first < engine->stage_count;) {
         int last = first;
         while (last < engine->stage_count - 1 && reduction_of(engine, last) < 0) last++;
         KOLO_TRY(enqueue_stages(engine, first, last));
+        KOLO_TRY(pass_buckets(engine, first, last));
         int op = reduction_of(engine, last);
         if (op >= 0) KOLO_TRY(enqueue_reduction(engine, &engine->stages[last], op));
         first = last + 1;

@@ -123,6 +123,7 @@ typedef struct kolo_novograd_args {
 typedef struct kolo_optimizer {
     const kolo_optimizer_kind *kind;
     bool distributed; /* set by kolo_distributed() */
+    int64_t bucket_bytes; /* likewise */
     union {
         kolo_common_args common;
         kolo_sgd_args sgd;
@@ -151,12 +152,25 @@ typedef struct kolo_optimizer {
 #define kolo_lamb(...)     ((kolo_optimizer){.kind = &kolo_lamb_kind, .lamb = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_novograd(...) ((kolo_optimizer){.kind = &kolo_novograd_kind, .novograd = {._ = #__VA_ARGS__, __VA_ARGS__}})
 
+typedef struct kolo_distributed_args {
+    int _;
+    kolo_optimizer optimizer;
+    kolo_guard *guard;
+    /* While the backward pass still computes, the gradients of the layers that are done are summed over the ranks, in
+     * buckets of whole parameters with at least so many bytes. KOLO_NONE: one sum after the backward pass, as in
+     * deterministic mode and on GPUs in any case. Default: KOLO_BUCKET_BYTES */
+    int64_t bucket_bytes;
+} kolo_distributed_args;
+#define KOLO_BUCKET_BYTES (1 << 20)
+
 /* Data parallelism between ranks, as in Horovod: the optimizer receives the gradient averaged over all samples of all
  * ranks. With one rank nothing changes. The learning rate is used as given. */
-static inline kolo_optimizer kolo_distributed(kolo_optimizer optimizer)
+#define kolo_distributed(...) kolo_distributed_of((kolo_distributed_args){._ = 0, __VA_ARGS__})
+static inline kolo_optimizer kolo_distributed_of(kolo_distributed_args args)
 {
-    optimizer.distributed = true;
-    return optimizer;
+    args.optimizer.distributed = true;
+    args.optimizer.bucket_bytes = args.bucket_bytes;
+    return args.optimizer;
 }
 
 #endif

@@ -270,6 +270,50 @@ kolo_status kolo_alltoallv_at(const kolo_alltoallv_args *args, kolo_type type, k
 #define kolo_barrier() kolo_barrier_at(KOLO_HERE)
 kolo_status kolo_barrier_at(kolo_here here);
 
+/* Asynchronous collectives, as in Horovod. They have the arguments of the calls without _async, return at once, and run
+ * in a thread of the library, one after the other. A rank's collectives run in the order in which it has called them,
+ * so a call without _async first waits for the asynchronous calls before it. All ranks start the same asynchronous calls
+ * in the same order; a call with _async and one without are not the same. Until kolo_synchronize() has returned, the
+ * arrays must stay where they are, nobody may change them, and the results are undefined. Each handle needs one
+ * kolo_synchronize(); kolo_finish() completes calls that nobody has waited for. Messages do not wait for them.
+ *
+ * With one rank they have run when they return. A handle is a number above 0; 0 means that the call failed, and nothing
+ * was started. At most KOLO_HANDLES_MAX handles may be open. */
+typedef int64_t kolo_handle;
+#define KOLO_HANDLES_MAX (1 << 20)
+
+#define kolo_allreduce_async(...)                                                                                      \
+    kolo_allreduce_async_at(&(const kolo_allreduce_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__),        \
+                            KOLO_HERE)
+kolo_handle kolo_allreduce_async_at(const kolo_allreduce_args *args, kolo_type type, kolo_here here);
+/* The lists .arrays and .counts may be freed at once, the arrays may not. */
+#define kolo_grouped_allreduce_async(...)                                                                              \
+    kolo_grouped_allreduce_async_at(&(const kolo_grouped_allreduce_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_handle kolo_grouped_allreduce_async_at(const kolo_grouped_allreduce_args *args, kolo_here here);
+#define kolo_broadcast_async(...)                                                                                      \
+    kolo_broadcast_async_at(&(const kolo_broadcast_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__),        \
+                            KOLO_HERE)
+kolo_handle kolo_broadcast_async_at(const kolo_broadcast_args *args, kolo_type type, kolo_here here);
+#define kolo_allgather_async(...)                                                                                      \
+    kolo_allgather_async_at(&(const kolo_allgather_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__),        \
+                            KOLO_HERE)
+kolo_handle kolo_allgather_async_at(const kolo_allgather_args *args, kolo_type type, kolo_here here);
+#define kolo_reduce_scatter_async(...)                                                                                 \
+    kolo_reduce_scatter_async_at(&(const kolo_reduce_scatter_args){._ = 0, __VA_ARGS__},                               \
+                                 KOLO_TYPE_OF_FIRST_(__VA_ARGS__), KOLO_HERE)
+kolo_handle kolo_reduce_scatter_async_at(const kolo_reduce_scatter_args *args, kolo_type type, kolo_here here);
+#define kolo_alltoall_async(...)                                                                                       \
+    kolo_alltoall_async_at(&(const kolo_alltoall_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__),          \
+                           KOLO_HERE)
+kolo_handle kolo_alltoall_async_at(const kolo_alltoall_args *args, kolo_type type, kolo_here here);
+
+/* Whether the call has run, well or not. Does not wait. false for a handle that is not open. */
+#define kolo_poll(handle) kolo_poll_at(handle, KOLO_HERE)
+bool kolo_poll_at(kolo_handle handle, kolo_here here);
+/* Waits until the call has run, frees the handle, and returns what the call without _async would have returned. */
+#define kolo_synchronize(handle) kolo_synchronize_at(handle, KOLO_HERE)
+kolo_status kolo_synchronize_at(kolo_handle handle, kolo_here here);
+
 /* Messages from one rank to another. They are no collectives: only the two ranks call. Messages of one rank with one tag
  * are received in the order in which they were sent. A message has at most 2³⁰ bytes. */
 typedef struct kolo_message {

@@ -195,6 +195,10 @@ typedef struct kolo_timings {
     double waiting; /* for the other devices, after the device's own gradient is ready */
     double reduce;  /* summing the gradients, without `waiting` */
     double update;  /* until the device has the new weights */
+    /* The all-reduces of the gradients over the ranks, waiting for the other ranks included: how long they took, and how
+     * long the device had nothing else to do meanwhile. The difference was hidden behind the backward pass. 0 with one
+     * rank, in deterministic mode and for workers */
+    double communication, exposed;
     int64_t sliced_bytes, reduced_bytes, updated_bytes; /* copied for slicing, reduce and update */
 } kolo_timings;
 kolo_timings kolo_get_timings(const kolo_model *model);
@@ -221,6 +225,7 @@ typedef struct kolo_history {
     char metric_name[KOLO_METRICS_MAX][KOLO_METRIC_NAME]; /* [metrics], "f1_score_weighted" */
     char strategy[32]; /* its name: "mirrored" */
     int workers;       /* of a strategy of workers; 0: it has none */
+    double communication, exposed; /* seconds of the whole fit on this rank, as in kolo_timings; 0 with one rank */
 } kolo_history;
 
 /* The value with that name of epoch[epoch]: "loss", "f1_score_weighted", "val_accuracy", "seconds",

@@ -4,7 +4,7 @@
 
 #include "backend/staged_comm.h"
 #include "comm/sum.h"
-#include "replica/trainer.h"
+#include "replica/overlap.h"
 #include "replica/tree_sum.h"
 #include "core/clock.h"
 
@@ -113,21 +113,35 @@ static kolo_status agree_in_order(kolo_replica *replica)
     return replica->accumulated ? kolo_replica_wait_for_sharers(replica) : KOLO_OK;
 }
 
-/* Takes the process's sum. If the group of batches is complete, sums it over all ranks. The order of the two calls is
- * that of agree_by_allreduce(), which a rank with one replica runs. */
+/* Sums the gradients of the group. */
+static kolo_status sum_gradients(kolo_replica *replica, kolo_comm *comm)
+{
+    double started = kolo_now();
+    KOLO_TRY(comm->kind->allreduce(comm, replica->arrays.gradient, weights_of(replica), KOLO_TYPE_FLOAT,
+                                   KOLO_REDUCE_SUM));
+    bool between_ranks = kolo_model_distributed(replica->trainer->model);
+    replica->timings.communication += between_ranks ? kolo_now() - started : 0;
+    replica->timings.exposed += between_ranks ? kolo_now() - started : 0;
+    return KOLO_OK;
+}
+
+/* Takes the process's sum. If the group of batches is complete, sums it over all ranks. The order of the calls is that
+ * of agree_by_allreduce(), which a rank with one replica runs. */
 static kolo_status sum_over_ranks(kolo_replica *replica)
 {
     kolo_trainer *trainer = replica->trainer;
     kolo_comm *ranks = kolo_model_ranks(trainer->model);
     kolo_totals *totals = &trainer->sum_totals;
-    KOLO_TRY(kolo_replica_collect(replica));
-    KOLO_TRY(kolo_replica_accumulate(replica));
+    bool overlaps = kolo_overlap_is_on(trainer);
+    if (overlaps) KOLO_TRY(kolo_overlap_finish(trainer));
+    else {
+        KOLO_TRY(kolo_replica_collect(replica));
+        KOLO_TRY(kolo_replica_accumulate(replica));
+    }
     *totals = replica->local_totals;
     KOLO_TRY(ranks->kind->allreduce(ranks, totals, kolo_totals_size(totals), KOLO_TYPE_DOUBLE, KOLO_REDUCE_SUM));
     totals->used = replica->local_totals.used;
-    if (!replica->complete) return KOLO_OK;
-    return ranks->kind->allreduce(ranks, replica->arrays.gradient, weights_of(replica), KOLO_TYPE_FLOAT,
-                                  KOLO_REDUCE_SUM);
+    return replica->complete && !overlaps ? sum_gradients(replica, ranks) : KOLO_OK;
 }
 
 /* Replicas that share the weights insert their gradients into one tree, which leaves one sum per process. */
@@ -170,13 +184,16 @@ static kolo_status sum_totals_of_all(kolo_replica *replica)
 
 static kolo_status agree_by_allreduce(kolo_replica *replica)
 {
+    if (kolo_overlap_is_on(replica->trainer)) {
+        KOLO_TRY(kolo_overlap_finish(replica->trainer));
+        return sum_totals_of_all(replica);
+    }
     KOLO_TRY(kolo_replica_collect(replica));
     KOLO_TRY(sum_totals_of_all(replica));
     KOLO_TRY(kolo_replica_accumulate(replica));
     if (!replica->complete) return KOLO_OK;
     KOLO_TRY(kolo_replica_join(replica));
-    return replica->comm->kind->allreduce(replica->comm, replica->arrays.gradient, weights_of(replica), KOLO_TYPE_FLOAT,
-                                          KOLO_REDUCE_SUM);
+    return sum_gradients(replica, replica->comm);
 }
 
 /* ---------------------------------------------------------------- the number of bytes sent */

@@ -1,4 +1,5 @@
 /* Opens, steps and closes a trainer: see trainer.h. */
+#include "replica/overlap.h"
 #include "replica/workers.h"
 
 #include <stdlib.h>
@@ -210,6 +211,7 @@ static kolo_status open_engine(kolo_replica *replica, int microbatch, int thread
 static void close_engines(kolo_trainer *trainer)
 {
     for (int i = 0; i < trainer->count; i++) kolo_replica_detach_engine(&trainer->replicas[i]);
+    kolo_overlap_close(&trainer->overlap);
     kolo_reduction_close(&trainer->tree); /* the first engine owns its memory */
     for (int i = 0; i < trainer->count; i++) kolo_engine_close(&trainer->replicas[i].engine);
 }
@@ -223,6 +225,7 @@ static kolo_status open_engines(kolo_trainer *trainer, int microbatch)
     close_engines(trainer);
     for (int i = 0; i < trainer->running; i++) KOLO_TRY(open_engine(&trainer->replicas[i], microbatch, threads, gate));
     KOLO_TRY(check_reductions(trainer));
+    KOLO_TRY(kolo_overlap_open(trainer));
     trainer->microbatch = microbatch;
     return KOLO_OK;
 }
@@ -527,7 +530,9 @@ kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch)
     trainer->batch_microbatches = kolo_batch_microbatches(batch);
     kolo_reduction_begin(trainer->tree, trainer->batch_microbatches);
     kolo_reduction_begin(trainer->totals_tree, trainer->batch_microbatches);
+    kolo_overlap_begin(trainer);
     kolo_status status = kolo_team_run(trainer->team, step_replica, &job);
+    if (status != KOLO_OK) kolo_overlap_abandon(trainer);
     if (status != KOLO_OK) return kolo_trainer_renew(trainer, status);
     trainer->steps++;
     for (int i = trainer->running; i < trainer->count; i++)

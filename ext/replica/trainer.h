@@ -5,6 +5,7 @@
 #include "replica/replica.h"
 
 typedef struct kolo_workers kolo_workers;
+typedef struct kolo_overlap kolo_overlap;
 
 struct kolo_trainer {
     kolo_model *model;
@@ -25,6 +26,7 @@ struct kolo_trainer {
     bool gated;
     kolo_reduction *tree; /* sums the gradients of this process's replicas: in the backend's layout where replicas
                              share the weights; else canonical on the host, used in deterministic mode only */
+    kolo_overlap *overlap; /* overlap.h; NULL: gradients are summed over the ranks after the backward pass */
     kolo_reduction *totals_tree; /* KOLO_WEIGHTS_SHARED: sums their totals */
     float *sum; /* [weight_count], KOLO_WEIGHTS_COPIED in deterministic mode: the canonical sum that replica 0 made for
                    all replicas */

@@ -119,6 +119,12 @@ static double slicing_seconds(const kolo_replica *replica)
     return threads / replica->engine->contexts[0].lanes + replica->timings.slicing;
 }
 
+/* How many replicas call the all-reduces over the ranks: where they share the weights, replica 0 for all. */
+static int ranks_callers(const kolo_trainer *trainer)
+{
+    return trainer->weight_placement == KOLO_WEIGHTS_SHARED ? 1 : trainer->running;
+}
+
 kolo_timings kolo_get_timings(const kolo_model *model)
 {
     kolo_timings all = {0};
@@ -130,6 +136,8 @@ kolo_timings kolo_get_timings(const kolo_model *model)
         all.waiting += replica->timings.waiting / trainer->running;
         all.reduce += replica->timings.reduce / trainer->running;
         all.update += replica->timings.update / trainer->running;
+        all.communication += replica->timings.communication / ranks_callers(trainer);
+        all.exposed += replica->timings.exposed / ranks_callers(trainer);
         all.sliced_bytes += atomic_load(&replica->engine->sliced_bytes) + replica->timings.sliced_bytes;
         if (replica->feed) all.sliced_bytes += kolo_feed_bytes(replica->feed);
         all.reduced_bytes += replica->timings.reduced_bytes * (trainer->count / trainer->running);

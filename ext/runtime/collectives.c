@@ -1,5 +1,5 @@
 /* The collectives of kolo.h: checks their arguments and calls the communicator of all ranks. */
-#include "runtime/runtime.h"
+#include "runtime/asynchronous.h"
 
 #include <stdlib.h>
 
@@ -49,11 +49,18 @@ static void divide(void *values, int64_t count, kolo_type type, int by)
 
 /* ---------------------------------------------------------------- reductions */
 
-static kolo_status allreduce(const kolo_allreduce_args *args, kolo_type type)
+static kolo_status check_allreduce(const void *call, kolo_type type)
 {
-    kolo_comm *ranks = kolo_world_comm();
+    const kolo_allreduce_args *args = call;
     KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
-    KOLO_TRY(check_reduction(args->op, type));
+    return check_reduction(args->op, type);
+}
+
+static kolo_status allreduce(const void *call, kolo_type type)
+{
+    const kolo_allreduce_args *args = call;
+    kolo_comm *ranks = kolo_world_comm();
+    KOLO_TRY(check_allreduce(args, type));
     KOLO_TRY(ranks->kind->allreduce(ranks, args->values, args->count, type, args->op));
     if (args->op == KOLO_REDUCE_MEAN) divide(args->values, args->count, type, ranks->size);
     return KOLO_OK;
@@ -63,6 +70,13 @@ kolo_status kolo_allreduce_at(const kolo_allreduce_args *args, kolo_type type, k
 {
     kolo_scope scope = kolo_enter("kolo_allreduce", here);
     return kolo_leave(scope, allreduce(args, type));
+}
+
+kolo_handle kolo_allreduce_async_at(const kolo_allreduce_args *args, kolo_type type, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_allreduce_async", here);
+    return kolo_asynchronous_leave(scope, check_allreduce(args, type), allreduce,
+                                   kolo_asynchronous_copy(args, sizeof *args), type);
 }
 
 /* Sums the counts, and checks the arrays. */
@@ -81,8 +95,9 @@ static kolo_status check_group(const kolo_grouped_allreduce_args *args, int64_t 
     return kolo_check_array(args, *total, 1, KOLO_TYPE_FLOAT, "values");
 }
 
-static kolo_status grouped_allreduce(const kolo_grouped_allreduce_args *args)
+static kolo_status grouped_allreduce(const void *call, kolo_type type)
 {
+    const kolo_grouped_allreduce_args *args = call;
     int64_t total, at = 0;
     KOLO_TRY(check_group(args, &total));
     size_t bytes = (size_t)total * sizeof(float);
@@ -90,8 +105,7 @@ static kolo_status grouped_allreduce(const kolo_grouped_allreduce_args *args)
     if (!packed) return kolo_fail_memory(bytes, "the arrays of a group");
     for (int i = 0; i < args->number; at += args->counts[i++])
         kolo_copy_bytes(packed + at, args->arrays[i], (size_t)args->counts[i] * sizeof(float));
-    kolo_status status =
-        allreduce(&(kolo_allreduce_args){.values = packed, .count = total, .op = args->op}, KOLO_TYPE_FLOAT);
+    kolo_status status = allreduce(&(kolo_allreduce_args){.values = packed, .count = total, .op = args->op}, type);
     at = 0;
     for (int i = 0; i < args->number && status == KOLO_OK; at += args->counts[i++])
         kolo_copy_bytes(args->arrays[i], packed + at, (size_t)args->counts[i] * sizeof(float));
@@ -102,7 +116,33 @@ static kolo_status grouped_allreduce(const kolo_grouped_allreduce_args *args)
 kolo_status kolo_grouped_allreduce_at(const kolo_grouped_allreduce_args *args, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_grouped_allreduce", here);
-    return kolo_leave(scope, grouped_allreduce(args));
+    return kolo_leave(scope, grouped_allreduce(args, KOLO_TYPE_FLOAT));
+}
+
+/* Copies the two lists, too: the caller's may be gone when the call runs. */
+static kolo_grouped_allreduce_args *copy_group(const kolo_grouped_allreduce_args *args)
+{
+    size_t number = (size_t)args->number, bytes = sizeof *args + number * (sizeof(int64_t) + sizeof(float *));
+    kolo_grouped_allreduce_args *copy = malloc(bytes);
+    if (!copy) return NULL;
+    *copy = *args;
+    int64_t *counts = (int64_t *)(copy + 1);
+    float **arrays = (float **)(counts + number);
+    kolo_copy_bytes(counts, args->counts, number * sizeof *counts);
+    kolo_copy_bytes(arrays, args->arrays, number * sizeof *arrays);
+    copy->counts = counts;
+    copy->arrays = arrays;
+    return copy;
+}
+
+kolo_handle kolo_grouped_allreduce_async_at(const kolo_grouped_allreduce_args *args, kolo_here here)
+{
+    int64_t total;
+    kolo_scope scope = kolo_enter("kolo_grouped_allreduce_async", here);
+    kolo_status status = check_group(args, &total);
+    if (status == KOLO_OK) status = check_reduction(args->op, KOLO_TYPE_FLOAT);
+    return kolo_asynchronous_leave(scope, status, grouped_allreduce, status == KOLO_OK ? copy_group(args) : NULL,
+                                   KOLO_TYPE_FLOAT);
 }
 
 /* Sends each rank its part of the values, and reduces the parts that come, in the order of the ranks. Each element is
@@ -132,11 +172,18 @@ static kolo_status reduce_parts(const kolo_reduce_scatter_args *args, kolo_type 
     return status;
 }
 
-static kolo_status reduce_scatter(const kolo_reduce_scatter_args *args, kolo_type type)
+static kolo_status check_reduce_scatter(const void *call, kolo_type type)
 {
+    const kolo_reduce_scatter_args *args = call;
     KOLO_TRY(kolo_check_array(args->values, args->count, kolo_size(), type, "values"));
     KOLO_TRY(kolo_check_array(args->mine, args->count, 1, type, "elements of room for this rank's part"));
-    KOLO_TRY(check_reduction(args->op, type));
+    return check_reduction(args->op, type);
+}
+
+static kolo_status reduce_scatter(const void *call, kolo_type type)
+{
+    const kolo_reduce_scatter_args *args = call;
+    KOLO_TRY(check_reduce_scatter(args, type));
     kolo_call_describe(type, KOLO_CALL_REDUCE_SCATTER);
     kolo_status status = reduce_parts(args, type);
     kolo_call_plain();
@@ -151,13 +198,27 @@ kolo_status kolo_reduce_scatter_at(const kolo_reduce_scatter_args *args, kolo_ty
     return kolo_leave(scope, reduce_scatter(args, type));
 }
 
+kolo_handle kolo_reduce_scatter_async_at(const kolo_reduce_scatter_args *args, kolo_type type, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_reduce_scatter_async", here);
+    return kolo_asynchronous_leave(scope, check_reduce_scatter(args, type), reduce_scatter,
+                                   kolo_asynchronous_copy(args, sizeof *args), type);
+}
+
 /* ---------------------------------------------------------------- broadcast, all-gather and barrier */
 
-static kolo_status broadcast(const kolo_broadcast_args *args, kolo_type type)
+static kolo_status check_broadcast(const void *call, kolo_type type)
 {
-    kolo_comm *ranks = kolo_world_comm();
+    const kolo_broadcast_args *args = call;
     KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
-    KOLO_TRY(check_rank(args->root, "root"));
+    return check_rank(args->root, "root");
+}
+
+static kolo_status broadcast(const void *call, kolo_type type)
+{
+    const kolo_broadcast_args *args = call;
+    kolo_comm *ranks = kolo_world_comm();
+    KOLO_TRY(check_broadcast(args, type));
     kolo_call_describe(type, KOLO_CALL_NONE);
     kolo_status status =
         ranks->kind->broadcast(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->root);
@@ -171,11 +232,25 @@ kolo_status kolo_broadcast_at(const kolo_broadcast_args *args, kolo_type type, k
     return kolo_leave(scope, broadcast(args, type));
 }
 
-static kolo_status allgather(const kolo_allgather_args *args, kolo_type type)
+kolo_handle kolo_broadcast_async_at(const kolo_broadcast_args *args, kolo_type type, kolo_here here)
 {
-    kolo_comm *ranks = kolo_world_comm();
+    kolo_scope scope = kolo_enter("kolo_broadcast_async", here);
+    return kolo_asynchronous_leave(scope, check_broadcast(args, type), broadcast,
+                                   kolo_asynchronous_copy(args, sizeof *args), type);
+}
+
+static kolo_status check_allgather(const void *call, kolo_type type)
+{
+    const kolo_allgather_args *args = call;
     KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
-    KOLO_TRY(kolo_check_array(args->all, args->count, ranks->size, type, "elements of room for all ranks' values"));
+    return kolo_check_array(args->all, args->count, kolo_size(), type, "elements of room for all ranks' values");
+}
+
+static kolo_status allgather(const void *call, kolo_type type)
+{
+    const kolo_allgather_args *args = call;
+    kolo_comm *ranks = kolo_world_comm();
+    KOLO_TRY(check_allgather(args, type));
     kolo_call_describe(type, KOLO_CALL_NONE);
     kolo_status status =
         ranks->kind->allgather(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->all);
@@ -187,6 +262,13 @@ kolo_status kolo_allgather_at(const kolo_allgather_args *args, kolo_type type, k
 {
     kolo_scope scope = kolo_enter("kolo_allgather", here);
     return kolo_leave(scope, allgather(args, type));
+}
+
+kolo_handle kolo_allgather_async_at(const kolo_allgather_args *args, kolo_type type, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_allgather_async", here);
+    return kolo_asynchronous_leave(scope, check_allgather(args, type), allgather,
+                                   kolo_asynchronous_copy(args, sizeof *args), type);
 }
 
 kolo_status kolo_barrier_at(kolo_here here)

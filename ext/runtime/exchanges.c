@@ -1,6 +1,6 @@
 /* The collectives of kolo.h whose parts have other sizes on each rank, and messages between two ranks. The sizes are
  * exchanged first, so that a part that does not fit fails on all ranks alike. */
-#include "runtime/runtime.h"
+#include "runtime/asynchronous.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -150,20 +150,25 @@ kolo_status kolo_alltoallv_at(const kolo_alltoallv_args *args, kolo_type type, k
     return kolo_leave(scope, alltoallv(args, type));
 }
 
-static kolo_status alltoall(const kolo_alltoall_args *args, kolo_type type)
+static kolo_status check_alltoall(const void *call, kolo_type type)
 {
-    int64_t total, size = kolo_size();
-    if (args->count < 0)
-        return kolo_fail(KOLO_INVALID, "wanted a count of at least 0, got %lld", (long long)args->count);
-    if (__builtin_mul_overflow(args->count, size, &total))
-        return kolo_fail(KOLO_INVALID, "wanted a count that fits in memory, got %lld", (long long)args->count);
+    const kolo_alltoall_args *args = call;
+    KOLO_TRY(kolo_check_array(args->values, args->count, kolo_size(), type, "values"));
+    return kolo_check_array(args->received, args->count, kolo_size(), type, "elements of room for what is received");
+}
+
+static kolo_status alltoall(const void *call, kolo_type type)
+{
+    const kolo_alltoall_args *args = call;
+    int64_t size = kolo_size();
+    KOLO_TRY(check_alltoall(args, type));
     int64_t *counts = calloc((size_t)size, sizeof *counts);
     if (!counts) return kolo_fail_memory((size_t)size * sizeof *counts, "the ranks' counts");
     for (int64_t i = 0; i < size; i++) counts[i] = args->count;
     kolo_status status = alltoallv(&(kolo_alltoallv_args){.values = args->values,
                                                           .counts = counts,
                                                           .received = args->received,
-                                                          .room = total},
+                                                          .room = args->count * size},
                                    type);
     free(counts);
     return status;
@@ -173,6 +178,13 @@ kolo_status kolo_alltoall_at(const kolo_alltoall_args *args, kolo_type type, kol
 {
     kolo_scope scope = kolo_enter("kolo_alltoall", here);
     return kolo_leave(scope, alltoall(args, type));
+}
+
+kolo_handle kolo_alltoall_async_at(const kolo_alltoall_args *args, kolo_type type, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_alltoall_async", here);
+    return kolo_asynchronous_leave(scope, check_alltoall(args, type), alltoall,
+                                   kolo_asynchronous_copy(args, sizeof *args), type);
 }
 
 /* ---------------------------------------------------------------- messages */

@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "comm/call.h"
+#include "comm/queue.h"
 #include "comm/tf_config.h"
 #include "core/plugin.h"
 #include "runtime/fault.h"
@@ -16,7 +17,7 @@
 static struct {
     const kolo_world_kind *world_kind; /* NULL: the process is not part of a job */
     kolo_world world;
-    kolo_comm *ranks; /* world.comm, with the faults that were asked for */
+    kolo_comm *ranks; /* world.comm, with the faults that were asked for, behind a queue (comm/queue.h) */
     bool wrong_use; /* kolo_init() found an invalid environment variable */
 } runtime;
 static atomic_bool stop_requested;
@@ -56,8 +57,12 @@ static kolo_status join_world(int *argc, char ***argv, const char *name, const c
                          "libkolo.so, and %s",
                          why ? why : "the plugin has no ranks in it", name, library);
     KOLO_TRY(plugin->world->open(argc, argv, &runtime.world));
+    kolo_status status = kolo_comm_queue_open(kolo_lossy_comm(runtime.world.comm), &runtime.ranks);
+    if (status != KOLO_OK) {
+        plugin->world->close(&runtime.world, 0);
+        return status;
+    }
     runtime.world_kind = plugin->world;
-    runtime.ranks = kolo_lossy_comm(runtime.world.comm);
     kolo_error_speak_as(runtime.world.comm->rank, runtime.world.comm->size);
     return KOLO_OK;
 }
@@ -106,13 +111,25 @@ static bool output_lost(void)
     return true;
 }
 
+/* A rank that has failed ends the job, or at least itself, so nothing waits for what its requests still wait for. */
+static void leave_world(int code)
+{
+    if (!runtime.world_kind) return;
+    if (code == 0) runtime.ranks->kind->close(runtime.ranks);
+    runtime.world_kind->close(&runtime.world, code);
+    runtime.world_kind = NULL;
+    runtime.ranks = NULL;
+}
+
+/* Completes the asynchronous calls that nobody has waited for. */
 int kolo_finish(void)
 {
-    bool failed = output_lost() || kolo_failed();
+    bool lost = output_lost();
+    if (!kolo_failed()) kolo_asynchronous_finish();
+    bool failed = lost || kolo_failed();
     int code = !failed ? 0 : runtime.wrong_use ? KOLO_EXIT_USE : KOLO_EXIT_FAILED;
     kolo_failure_take(); /* drops a failure of closing something after the last call, which no call will report */
-    if (runtime.world_kind) runtime.world_kind->close(&runtime.world, code);
-    runtime.world_kind = NULL;
+    leave_world(code);
     kolo_error_speak_as(0, 1);
     kolo_devices_reset();
     return code;

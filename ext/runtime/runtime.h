@@ -12,6 +12,8 @@
 
 /* The communicator of all ranks of the job; of this process alone if there is no job. */
 kolo_comm *kolo_world_comm(void);
+/* asynchronous.c. Waits for all asynchronous calls, and frees their handles. */
+void kolo_asynchronous_finish(void);
 /* collectives.c. Checks what all collectives require: a count of at least 0, and an array unless it is 0. `times` is
  * the number of ranks whose elements the array holds. */
 kolo_status kolo_check_array(const void *array, int64_t count, int times, kolo_type type, const char *name);

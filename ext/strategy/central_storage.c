@@ -20,4 +20,5 @@ const kolo_strategy_kind kolo_central_storage_kind = {.name = "central_storage",
                                                       .step = kolo_mirrored_step,
                                                       .weight_placement = weight_placement,
                                                       .parameter_device = parameter_device,
+                                                      .sums_every_step = true,
                                                       .totals_may_lag = true};

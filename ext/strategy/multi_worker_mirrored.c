@@ -8,4 +8,5 @@ const kolo_strategy_kind kolo_multi_worker_mirrored_kind = {.name = "multi_worke
                                                             .weight_placement = kolo_mirrored_placement,
                                                             .joins_ranks = true,
                                                             .shares_compute = true,
+                                                            .sums_every_step = true,
                                                             .totals_may_lag = true};

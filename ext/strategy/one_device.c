@@ -18,8 +18,12 @@ static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
     return kolo_replica_update(replica);
 }
 
-const kolo_strategy_kind kolo_one_device_kind = {
-    .name = "one_device", .replicas = replicas, .step = step, .one_replica = true, .totals_may_lag = true};
+const kolo_strategy_kind kolo_one_device_kind = {.name = "one_device",
+                                                 .replicas = replicas,
+                                                 .step = step,
+                                                 .one_replica = true,
+                                                 .sums_every_step = true,
+                                                 .totals_may_lag = true};
 
 const kolo_strategy_kind *kolo_strategy_kind_of(const kolo_strategy *strategy)
 {

@@ -54,6 +54,10 @@ struct kolo_strategy_kind {
     /* Any thread of the process may compute microbatches of any replica, provided that the replicas share the weights:
      * step() uses no result of one replica's samples alone. */
     bool shares_compute;
+    /* Every step() calls kolo_replica_compute() and then kolo_replica_allreduce() or kolo_replica_reduce(), with
+     * nothing in between that needs the gradient: parts of it may be summed over the ranks while others are still
+     * computed. */
+    bool sums_every_step;
     /* step() does not call kolo_replica_totals(), so a GPU may deliver the totals some steps later. */
     bool totals_may_lag;
 

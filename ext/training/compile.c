@@ -138,6 +138,13 @@ static kolo_status keep_texts(kolo_model *model, kolo_strategy *strategy)
     return kolo_model_keep_text(model, &strategy->parameter_device);
 }
 
+static kolo_status check_buckets(const kolo_optimizer *optimizer)
+{
+    if (optimizer->bucket_bytes >= 0 || optimizer->bucket_bytes == KOLO_NONE) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "kolo_distributed: .bucket_bytes: wanted at least 1, or KOLO_NONE, got %lld",
+                     (long long)optimizer->bucket_bytes);
+}
+
 static kolo_status compile(const kolo_compile_args *args)
 {
     kolo_model *model = args->model;
@@ -148,6 +155,7 @@ static kolo_status compile(const kolo_compile_args *args)
     kolo_metric_list metrics;
     kolo_deployment where = {0};
     KOLO_TRY(check(args, &optimizer, &metrics, &backend));
+    KOLO_TRY(check_buckets(&args->optimizer));
     kolo_strategy strategy = args->strategy;
     keep_zeros(&strategy);
     if (args->optimizer.distributed && kolo_size() > 1) use_ranks_as_workers(&strategy);

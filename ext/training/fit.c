@@ -1,5 +1,6 @@
 /* kolo_fit: epochs, steps, validation, callbacks, history. The strategy runs the step itself. */
 #include "training/fit.h"
+#include "replica/overlap.h"
 #include "replica/workers.h"
 #include "core/clock.h"
 
@@ -419,7 +420,10 @@ static kolo_status end_fit(kolo_fit_state *state, kolo_status status)
         status = KOLO_OK;
     }
     if (status == KOLO_OK) {
+        kolo_timings timings = kolo_get_timings(state->model);
         state->model->history.stopped = state->stopped;
+        state->model->history.communication = timings.communication;
+        state->model->history.exposed = timings.exposed;
         status = call_hooks(state, TRAIN_END, 0, false);
     }
     if (state->stopped) kolo_stop_obeyed();
@@ -435,6 +439,7 @@ static kolo_status train(kolo_fit_state *state)
 {
     state->model->fitting = true;
     kolo_status status = kolo_fit_agree_to_begin(state, open_fit(state));
+    if (status == KOLO_OK) status = kolo_overlap_agree(state->trainer);
     if (status == KOLO_OK) status = kolo_workers_link(state->trainer);
     if (status == KOLO_OK) status = run_epochs(state);
     status = end_fit(state, status);

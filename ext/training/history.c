@@ -119,6 +119,13 @@ static void describe_workers(json_t *whole, const kolo_history *history)
     if (isfinite(f1)) json_object_set_new(whole, "f1", json_real(f1));
 }
 
+static void describe_communication(json_t *whole, const kolo_history *history)
+{
+    if (history->communication == 0) return;
+    json_object_set_new(whole, "communication_seconds", json_real(history->communication));
+    json_object_set_new(whole, "exposed_communication_seconds", json_real(history->exposed));
+}
+
 static json_t *describe_all(const kolo_history *history)
 {
     json_t *epochs = json_array(), *names = json_array();
@@ -128,6 +135,7 @@ static json_t *describe_all(const kolo_history *history)
         json_pack("{s:i, s:i, s:i, s:b, s:o, s:o}", "ranks", history->ranks, "devices", history->devices, "first_epoch",
                   history->first_epoch, "stopped", history->stopped, "metrics", names, "epochs", epochs);
     if (whole) describe_workers(whole, history);
+    if (whole) describe_communication(whole, history);
     return whole;
 }
 
@@ -149,6 +157,12 @@ static double take(const json_t *object, const char *name)
 {
     const json_t *value = json_object_get(object, name);
     return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static double seconds(const json_t *object, const char *name)
+{
+    double value = take(object, name);
+    return isfinite(value) ? value : 0;
 }
 
 static int whole(const json_t *object, const char *name, int fallback)
@@ -203,7 +217,9 @@ static kolo_status load(const char *path, kolo_history **out)
                          .devices = whole(file, "devices", 1),
                          .first_epoch = whole(file, "first_epoch", 0),
                          .stopped = json_is_true(json_object_get(file, "stopped")),
-                         .workers = whole(file, "workers", 0)};
+                         .workers = whole(file, "workers", 0),
+                         .communication = seconds(file, "communication_seconds"),
+                         .exposed = seconds(file, "exposed_communication_seconds")};
     const char *strategy = json_string_value(json_object_get(file, "strategy"));
     if (strategy) snprintf(head.strategy, sizeof head.strategy, "%s", strategy);
     read_names(file, &head);

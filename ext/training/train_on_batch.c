@@ -1,6 +1,7 @@
 /* kolo_train_on_batch: one step outside kolo_fit, for custom training loops. */
 #include <stdlib.h>
 
+#include "replica/overlap.h"
 #include "training/fit.h"
 #include "core/clock.h"
 #include "runtime/runtime.h"
@@ -65,6 +66,7 @@ static kolo_status step(kolo_model *model, const kolo_data *data, int64_t first,
     trainer->seed = terms.seed;
     trainer->exact = true;
     KOLO_TRY(kolo_trainer_attach(trainer, data, samples, samples));
+    KOLO_TRY(kolo_overlap_agree(trainer));
     model->stop_training = false;
     kolo_batch batch = {.first = first,
                         .samples = samples,

@@ -249,6 +249,20 @@ def bench_allreduce(members, ranks, rounds):
         yield row(f"{name}/{words}", "us", lambda calls: [1e6 * median for median, _ in calls], kolo, peers)
 
 
+def bench_overlap(batch, gigabits, rounds):
+    """Two ranks that sum their gradients beside the backward pass, beside the same ranks that sum them after it. What is
+    hidden is a share of the communication, in which a rank also waits for the other. Of the summation itself a rank with
+    one core hides nothing. gigabits: a simulated link."""
+    program = build("overlap", "overlap.c", libraries=[f"-I{ROOT}/ext"])
+    found = [run([BUILD / "bin/kolorun", "-np", 2, program, batch, gigabits]) for _ in range(rounds)]
+    name = f"overlap/cnn/{batch}" + (f"/{gigabits}Gb_simulated" if gigabits else "")
+    after = {"after": [result["after"] for result in found]}
+    beside = [result["beside"] for result in found]
+    yield row(name, "images/s", lambda results: [result["median"] for result in results], beside, after)
+    yield row(f"{name}/hidden", "%", lambda results: [100 * (1 - r["exposed"] / r["communication"]) for r in results],
+              beside, {})  # fmt: skip
+
+
 def bench_kernel(rounds):
     """Kolo's kernel for C beside IPython's."""
     kernels = "JUPYTER_PATH=" + str(BUILD / "share/jupyter")
@@ -293,6 +307,8 @@ def benches(program, limit, rounds):
     for members, ranks in (2, True), (4, True), (8, True), (8, False):
         yield (f"allreduce/{members}{'ranks' if ranks else 'threads'}",
                lambda m=members, r=ranks: bench_allreduce(m, r, rounds))  # fmt: skip
+    for batch, gigabits in (32, 0), (32, 10), (128, 0), (128, 10):
+        yield (f"overlap/cnn/{batch}/{gigabits}", lambda b=batch, g=gigabits: list(bench_overlap(b, g, rounds)))
     if os.access(BUILD / "bin/kolo-kernel", os.X_OK):
         yield "kernel", lambda: bench_kernel(rounds)
         yield "session", bench_long_session

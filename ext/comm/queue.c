@@ -1,0 +1,322 @@
+/* A comm with a queue and a thread: see queue.h. */
+#include "comm/queue.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "comm/call.h"
+#include "core/clock.h"
+#include "core/signals.h"
+
+typedef struct queue {
+    kolo_comm comm;
+    kolo_comm_kind kind; /* as this comm's; without what `below` does not have */
+    kolo_comm *below;
+    pid_t process;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool started; /* the thread runs */
+    bool closing;
+    bool busy; /* a request or a direct call is running below */
+    kolo_request *first, *last; /* requests that have not begun */
+} queue;
+
+static _Thread_local const queue *own; /* in the thread of a queue: that queue */
+
+/* ---------------------------------------------------------------- the thread */
+
+/* The caller holds the lock. It is released while the request runs. */
+static void run_next(queue *q)
+{
+    kolo_request *request = q->first;
+    q->first = request->next;
+    q->busy = true;
+    pthread_mutex_unlock(&q->lock);
+    kolo_scope_take_over(request->scope);
+    double begun = kolo_now();
+    kolo_status status = request->run(&q->comm, request->argument);
+    request->seconds = kolo_now() - begun;
+    request->failure = kolo_failure_take();
+    request->failure.code = status;
+    pthread_mutex_lock(&q->lock);
+    q->busy = false;
+    atomic_store(&request->done, true);
+    pthread_cond_broadcast(&q->changed);
+}
+
+static void *run_requests(void *argument)
+{
+    queue *q = argument;
+    own = q;
+    kolo_call_in_background();
+    pthread_mutex_lock(&q->lock);
+    for (;;) {
+        while (q->busy || (!q->first && !q->closing)) pthread_cond_wait(&q->changed, &q->lock);
+        if (!q->first) break;
+        run_next(q);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return NULL;
+}
+
+/* The caller holds the lock. */
+static kolo_status start_thread(queue *q)
+{
+    sigset_t before;
+    if (q->started) return KOLO_OK;
+    kolo_hold_signals(&before);
+    q->started = pthread_create(&q->thread, NULL, run_requests, q) == 0;
+    kolo_release_signals(&before);
+    if (q->started) return KOLO_OK;
+    return kolo_fail(KOLO_MEMORY, "cannot start a thread for communication: the system allows no more");
+}
+
+/* ---------------------------------------------------------------- direct calls */
+
+/* Takes the comm below for a direct call, after all requests. A request's own collectives do not wait for it. */
+static kolo_comm *enter(kolo_comm *comm)
+{
+    queue *q = (queue *)comm;
+    if (own == q) return q->below;
+    pthread_mutex_lock(&q->lock);
+    while (q->busy || q->first) pthread_cond_wait(&q->changed, &q->lock);
+    q->busy = true;
+    pthread_mutex_unlock(&q->lock);
+    return q->below;
+}
+
+static kolo_status leave(kolo_comm *comm, kolo_status status)
+{
+    queue *q = (queue *)comm;
+    if (own == q) return status;
+    pthread_mutex_lock(&q->lock);
+    q->busy = false;
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+    return status;
+}
+
+static kolo_status queue_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type,
+                                   kolo_reduce_op reduction)
+{
+    kolo_comm *below = enter(comm);
+    return leave(comm, below->kind->allreduce(below, values, count, type, reduction));
+}
+
+static kolo_status queue_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
+{
+    kolo_comm *below = enter(comm);
+    return leave(comm, below->kind->broadcast(below, data, bytes, root));
+}
+
+static kolo_status queue_allgather(kolo_comm *comm, const void *data, size_t bytes, void *all)
+{
+    kolo_comm *below = enter(comm);
+    return leave(comm, below->kind->allgather(below, data, bytes, all));
+}
+
+static kolo_status queue_allgatherv(kolo_comm *comm, const void *data, void *all, const size_t *bytes,
+                                    const size_t *offsets)
+{
+    kolo_comm *below = enter(comm);
+    return leave(comm, below->kind->allgatherv(below, data, all, bytes, offsets));
+}
+
+static kolo_status queue_alltoallv(kolo_comm *comm, const void *send, const size_t *send_bytes,
+                                   const size_t *send_offsets, void *receive, const size_t *receive_bytes,
+                                   const size_t *receive_offsets)
+{
+    kolo_comm *below = enter(comm);
+    return leave(comm, below->kind->alltoallv(below, send, send_bytes, send_offsets, receive, receive_bytes,
+                                              receive_offsets));
+}
+
+static kolo_status queue_barrier(kolo_comm *comm)
+{
+    kolo_comm *below = enter(comm);
+    return leave(comm, below->kind->barrier(below));
+}
+
+static kolo_status queue_meet(kolo_comm *comm, const kolo_collective *call)
+{
+    kolo_comm *below = enter(comm);
+    return leave(comm, below->kind->meet(below, call));
+}
+
+static kolo_status queue_wait_for_threads(kolo_comm *comm)
+{
+    kolo_comm *below = enter(comm);
+    return leave(comm, below->kind->wait_for_threads(below));
+}
+
+/* ---------------------------------------------------------------- calls that do not wait for requests */
+
+static kolo_status queue_send(kolo_comm *comm, const void *data, size_t bytes, int to, int tag)
+{
+    kolo_comm *below = ((queue *)comm)->below;
+    return below->kind->send(below, data, bytes, to, tag);
+}
+
+static kolo_status queue_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message)
+{
+    kolo_comm *below = ((queue *)comm)->below;
+    return below->kind->receive(below, data, room, from, tag, message);
+}
+
+static kolo_status queue_probe(kolo_comm *comm, int from, int tag, bool *there, kolo_message *message)
+{
+    kolo_comm *below = ((queue *)comm)->below;
+    return below->kind->probe(below, from, tag, there, message);
+}
+
+static void queue_abort(kolo_comm *comm)
+{
+    kolo_comm *below = ((queue *)comm)->below;
+    below->kind->abort(below);
+}
+
+static void queue_abort_threads(kolo_comm *comm)
+{
+    kolo_comm *below = ((queue *)comm)->below;
+    below->kind->abort_threads(below);
+}
+
+static bool queue_aborted(const kolo_comm *comm)
+{
+    const kolo_comm *below = ((const queue *)comm)->below;
+    return below->kind->aborted(below);
+}
+
+static void queue_lose(kolo_comm *comm)
+{
+    kolo_comm *below = ((queue *)comm)->below;
+    below->kind->lose(below);
+}
+
+/* ---------------------------------------------------------------- opening and closing */
+
+static void queue_close(kolo_comm *comm)
+{
+    queue *q = (queue *)comm;
+    if (q->process == getpid()) { /* otherwise the thread stayed with the parent of fork() */
+        pthread_mutex_lock(&q->lock);
+        q->closing = true;
+        pthread_cond_broadcast(&q->changed);
+        pthread_mutex_unlock(&q->lock);
+        if (q->started) pthread_join(q->thread, NULL);
+        pthread_mutex_destroy(&q->lock);
+        pthread_cond_destroy(&q->changed);
+    }
+    free(q);
+}
+
+static const kolo_comm_kind all_calls = {
+    .allreduce = queue_allreduce,
+    .broadcast = queue_broadcast,
+    .allgather = queue_allgather,
+    .allgatherv = queue_allgatherv,
+    .alltoallv = queue_alltoallv,
+    .barrier = queue_barrier,
+    .meet = queue_meet,
+    .send = queue_send,
+    .receive = queue_receive,
+    .probe = queue_probe,
+    .wait_for_threads = queue_wait_for_threads,
+    .abort = queue_abort,
+    .abort_threads = queue_abort_threads,
+    .aborted = queue_aborted,
+    .lose = queue_lose,
+    .close = queue_close,
+};
+
+kolo_status kolo_comm_queue_open(kolo_comm *below, kolo_comm **comm)
+{
+    queue *q = calloc(1, sizeof *q);
+    if (!q) return kolo_fail_memory(sizeof *q, "a queue of collectives");
+    q->kind = all_calls;
+    q->kind.name = below->kind->name;
+    if (!below->kind->wait_for_threads) q->kind.wait_for_threads = NULL;
+    if (!below->kind->abort_threads) q->kind.abort_threads = NULL;
+    if (!below->kind->aborted) q->kind.aborted = NULL;
+    if (!below->kind->lose) q->kind.lose = NULL;
+    q->comm = (kolo_comm){.kind = &q->kind, .rank = below->rank, .size = below->size};
+    q->below = below;
+    q->process = getpid();
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->changed, NULL);
+    *comm = &q->comm;
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- requests */
+
+static bool is_queue(const kolo_comm *comm)
+{
+    return comm->kind->close == queue_close;
+}
+
+static kolo_status enqueue(queue *q, kolo_request *request)
+{
+    if (q->process != getpid())
+        return kolo_fail(KOLO_UNSUPPORTED, "the ranks' communication stayed in the process that was forked");
+    pthread_mutex_lock(&q->lock);
+    kolo_status status = start_thread(q);
+    if (status == KOLO_OK) {
+        if (q->first) q->last->next = request;
+        else q->first = request;
+        q->last = request;
+        pthread_cond_broadcast(&q->changed);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return status;
+}
+
+kolo_status kolo_request_start(kolo_comm *comm, kolo_request *request,
+                               kolo_status (*run)(kolo_comm *comm, void *argument), void *argument)
+{
+    *request = (kolo_request){.run = run, .argument = argument, .comm = comm, .scope = kolo_scope_now()};
+    if (is_queue(comm)) return enqueue((queue *)comm, request);
+    double begun = kolo_now();
+    kolo_failure before = kolo_failure_take();
+    kolo_status status = run(comm, argument);
+    request->failure = kolo_failure_take();
+    request->failure.code = status;
+    request->seconds = kolo_now() - begun;
+    if (before.code != KOLO_OK) kolo_failure_give(&before);
+    atomic_store(&request->done, true);
+    return KOLO_OK;
+}
+
+bool kolo_request_is_done(const kolo_request *request)
+{
+    return atomic_load(&request->done);
+}
+
+/* Takes the lock even where the request is done: its thread may still hold it, and the caller may free the request. */
+kolo_status kolo_request_wait(kolo_request *request)
+{
+    if (is_queue(request->comm)) {
+        queue *q = (queue *)request->comm;
+        pthread_mutex_lock(&q->lock);
+        while (!atomic_load(&request->done)) pthread_cond_wait(&q->changed, &q->lock);
+        pthread_mutex_unlock(&q->lock);
+    }
+    if (request->failure.code != KOLO_OK) kolo_failure_give(&request->failure);
+    return request->failure.code;
+}
+
+void kolo_comm_queue_drop(kolo_comm *comm)
+{
+    queue *q = (queue *)comm;
+    if (!is_queue(comm)) return;
+    pthread_mutex_lock(&q->lock);
+    for (kolo_request *request = q->first; request; request = request->next) {
+        request->failure = (kolo_failure){.code = KOLO_COMM, .text = KOLO_COMM_CALLED_OFF};
+        atomic_store(&request->done, true);
+    }
+    q->first = NULL;
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+}

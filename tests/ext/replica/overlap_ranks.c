@@ -1,0 +1,101 @@
+/* A rank of test_overlap_ranks.py: overlap_ranks FIRST END. Trains random networks twice, with the gradient summed over
+ * the ranks in small buckets beside the backward pass, and in one piece after it: the weights must have the same bits.
+ * Prints how many networks were trained, in how many buckets, or the numbers of those that differ. */
+#define _GNU_SOURCE /* Dl_info, in rig.h */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "../backend/random_networks.h"
+#include "../core/checksum.h"
+#include "replica/overlap.h"
+
+enum { SAMPLES = 100 };
+
+/* What else differs from network to network. */
+typedef struct setting {
+    int bucket_bytes, accumulate, batch, devices;
+    kolo_precision precision;
+} setting;
+
+static setting setting_of(int number)
+{
+    dice d = {(uint64_t)number * 2654435761u + 99};
+    for (int i = 0; i < 4; i++) roll(&d);
+    static const kolo_precision precisions[] = {KOLO_FLOAT32, KOLO_FLOAT32, KOLO_MIXED_BF16, KOLO_MIXED_FP16};
+    setting made = {.bucket_bytes = roll_between(&d, 1, 3) * roll_between(&d, 1, 300),
+                    .accumulate = roll_between(&d, 1, 3),
+                    .batch = roll_between(&d, 3, 40),
+                    .devices = roll_between(&d, 1, 3)};
+    made.precision = precisions[roll_between(&d, 0, 3)];
+    if (number % 4 == 1)
+        made.batch = 15, made.devices = 1; /* the last batch leaves one of four ranks without samples */
+    return made;
+}
+
+static kolo_data *some_data(kolo_shape shape, bool tokens, uint64_t seed)
+{
+    dice d = {seed};
+    int64_t elements = kolo_shape_count(shape);
+    float *features = malloc((size_t)(SAMPLES * elements) * sizeof *features);
+    int32_t labels[SAMPLES];
+    for (int64_t i = 0; i < SAMPLES * elements; i++)
+        features[i] = tokens ? (float)roll_between(&d, 0, vocabulary - 1) : (float)roll(&d) * 0x1p-30f - 1;
+    for (int i = 0; i < SAMPLES; i++) labels[i] = roll_between(&d, 0, classes - 1);
+    kolo_data *data = kolo_data_from_arrays(features, labels, .samples = SAMPLES, .classes = classes,
+                                            .shape = {shape.dim[0], shape.dim[1], shape.dim[2]});
+    free(features);
+    return data;
+}
+
+/* Each tenth network has statistics over the samples of all ranks, which are summed between the buckets. */
+static kolo_model *make(int number, kolo_shape *shape, bool *tokens)
+{
+    if (number % 10 != 3) return draw((uint64_t)number, shape, tokens);
+    *shape = (kolo_shape){3, {6, 5, 2}};
+    *tokens = false;
+    return kolo_sequential(kolo_input(6, 5, 2), kolo_conv2d(4, .kernel = {3, 3}), kolo_batch_norm(.synchronized = true),
+                           kolo_conv2d(5, .kernel = {2, 2}), kolo_batch_norm(.synchronized = true), kolo_dropout(0.2),
+                           kolo_flatten(), kolo_dense(classes));
+}
+
+/* Returns the checksum of the weights that were learnt. *buckets: how many there were, 0 without overlap. */
+static uint64_t train(int number, int64_t bucket_bytes, int *buckets)
+{
+    setting s = setting_of(number);
+    kolo_shape shape;
+    bool tokens;
+    kolo_model *model = make(number, &shape, &tokens);
+    kolo_data *data = some_data(shape, tokens, (uint64_t)number);
+    bool uneven = number % 8 == 6; /* the odd ranks have a device more */
+    int devices = uneven ? s.devices + kolo_rank() % 2 : s.devices;
+    bool half = s.precision != KOLO_FLOAT32; /* which the faster backend cannot compute on every CPU */
+    rig_ok(kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 5, .precision = s.precision,
+                        .backend = half ? "reference" : NULL,
+                        .optimizer =
+                            kolo_distributed(kolo_adam(.learning_rate = 1e-2, .accumulate_steps = s.accumulate),
+                                             .bucket_bytes = bucket_bytes),
+                        .strategy = devices > 1 || uneven ? kolo_mirrored(.devices = devices) : kolo_one_device()));
+    assert_non_null(kolo_fit(model, data, .batch_size = s.batch * s.devices, .epochs = 2, .verbose = KOLO_NONE,
+                             .callbacks = {kolo_broadcast_variables(0)}));
+    *buckets = kolo_overlap_buckets(model->trainer);
+    uint64_t sum = checksum(model);
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+    return sum;
+}
+
+int main(int argc, char **argv)
+{
+    kolo_init(&argc, &argv);
+    int first = atoi(argv[1]), end = atoi(argv[2]), all = 0, none;
+    for (int n = first; n < end; n++) {
+        int buckets;
+        uint64_t beside = train(n, setting_of(n).bucket_bytes, &buckets), after = train(n, KOLO_NONE, &none);
+        if (beside != after || none != 0) printf("network %d differs\n", n);
+        all += buckets;
+    }
+    printf("%d networks, %d buckets\n", end - first, all);
+    return kolo_finish();
+}

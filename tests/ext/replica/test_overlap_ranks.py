@@ -1,0 +1,46 @@
+"""The gradient summed over ranks in buckets, beside the backward pass: the same bits as summed in one piece after it."""
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import patience
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
+
+pytestmark = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not there: apt install openmpi-bin")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    target = tmp_path_factory.mktemp("ranks") / "overlap_ranks"
+    subprocess.run(["gcc", "-std=gnu17", "-O2", f"-I{ROOT}/ext/include", f"-I{ROOT}/ext", HERE / "overlap_ranks.c", "-o", target,
+                    f"-L{BUILD}/lib", "-lkolo", "-lcmocka", "-lm", f"-Wl,-rpath,{BUILD}/lib"], check=True)
+    return target
+
+
+def check(program, ranks, threads, first, end):
+    """Every rank prints how many networks it has trained, and in how many buckets, and nothing else."""
+    result = patience.run([BUILD / "bin/kolorun", "-np", str(ranks), program, str(first), str(end)],
+                          env=os.environ | {"KOLO_THREADS": str(threads), "KOLO_CPU_DEVICES": "4"}, capture_output=True, text=True,
+                          timeout=140)
+    assert result.returncode == 0, result.stderr
+    lines = [line.split(">:", 1)[-1] for line in result.stdout.splitlines() if line.strip()]
+    assert len(lines) == ranks and len(set(lines)) == 1, result.stdout
+    networks, buckets = lines[0].split(", ")
+    assert networks == f"{end - first} networks" and int(buckets.split()[0]) > 2 * (end - first), result.stdout
+
+
+# With three threads and devices, microbatches of several replicas complete a bucket; four ranks have empty shards.
+@pytest.mark.parametrize("ranks, threads, first, end", [(2, 1, 0, 16), (3, 3, 40, 48), (4, 1, 60, 68)])
+def test_overlap_changes_no_bit(program, ranks, threads, first, end):
+    check(program, ranks, threads, first, end)
+
+
+@pytest.mark.long("it trains a thousand networks")
+@pytest.mark.parametrize("ranks, threads, first, end", [(2, 1, 100, 500), (2, 4, 500, 800), (3, 2, 800, 1000), (4, 1, 1000, 1100)])
+def test_overlap_changes_no_bit_of_many_networks(program, ranks, threads, first, end):
+    check(program, ranks, threads, first, end)
