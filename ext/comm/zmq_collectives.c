@@ -29,7 +29,7 @@ static int take_calls(zmq_comm *me, bool *came, uint64_t *life)
         letter *call = came[r] || finished ? NULL : kolo_zmq_find(me, LETTER_CALL, r, KOLO_ANY_TAG);
         if (call) memcpy(&me->calls[r], call->data, sizeof *me->calls);
         came[r] = came[r] || finished || call;
-        if (!came[r]) *life += me->peers[r].life;
+        if (!came[r]) *life += kolo_zmq_life(me, r);
         count += came[r];
         kolo_zmq_free_letter(call);
     }
@@ -43,7 +43,7 @@ static kolo_status wait_for_all(zmq_comm *me, bool *came)
     uint64_t life;
     for (int count; (count = take_calls(me, came, &life)) < me->comm.size;) {
         if (kolo_stall_passed(&stall, count, life)) return kolo_calls_stalled(&calls, came, me->stall_limit);
-        KOLO_TRY(kolo_zmq_pump(me, 50));
+        KOLO_TRY(kolo_zmq_pump(me, ZMQ_TURN));
         if (take_calls(me, came, &life) == count) KOLO_TRY(kolo_zmq_check_peers(me));
     }
     return kolo_calls_compare(&calls);
@@ -54,7 +54,7 @@ static kolo_status meet(kolo_comm *comm, const kolo_collective *call)
     zmq_comm *me = (zmq_comm *)comm;
     KOLO_TRY(kolo_zmq_check_peers(me));
     for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && !me->peers[r].left)
+        if (r != comm->rank && !kolo_zmq_has_left(me, r))
             KOLO_TRY(kolo_zmq_post(me, r, (letter_head){LETTER_CALL, 0}, call, sizeof *call));
     bool *came = calloc((size_t)comm->size, sizeof *came);
     if (!came) return kolo_fail_memory((size_t)comm->size, "a meeting of ranks");
@@ -213,8 +213,8 @@ static void zmq_abort(kolo_comm *comm)
     if (atomic_exchange(&me->aborted, true)) return;
     kolo_failure failure = kolo_failure_take();
     for (int r = 0; r < comm->size; r++) {
-        bool hears = r != comm->rank && me->peers[r].present && !me->peers[r].left && !me->peers[r].gone;
-        if (hears && kolo_zmq_post(me, r, (letter_head){LETTER_FAILED, me->culprit}, NULL, 0) != KOLO_OK)
+        if (kolo_zmq_hears(me, r) &&
+            kolo_zmq_post(me, r, (letter_head){LETTER_FAILED, me->culprit}, NULL, 0) != KOLO_OK)
             kolo_failure_take();
     }
     if (failure.code != KOLO_OK) kolo_failure_give(&failure);
@@ -250,6 +250,7 @@ static void zmq_close_comm(kolo_comm *comm)
     free(me->items);
     free(me->peers);
     free(me->calls);
+    pthread_mutex_destroy(&me->lock);
     free(me);
 }
 

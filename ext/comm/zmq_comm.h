@@ -7,13 +7,15 @@
  *
  * A rank listens at its address, and connects to all lower ranks, so that there is one connection for each pair.
  * ZeroMQ's threads send and receive, so two ranks that send each other a large message do not wait for each other.
- * Messages of one rank arrive in the order of their sending. As in tf.distribute nothing is encrypted: the workers'
- * network must be one that only trusted people use.
+ * Messages of one rank arrive in the order of their sending. Two threads of a rank may communicate: one in a collective
+ * of the queue (queue.h), the other one with messages or signs of life. Each function of zmq_messages.c takes the lock.
+ * As in tf.distribute nothing is encrypted: the workers' network must be one that only trusted people use.
  *
  * Read comm.h, call.h and tf_config.h first. */
 #ifndef KOLO_COMM_ZMQ_COMM_H
 #define KOLO_COMM_ZMQ_COMM_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <zmq.h>
@@ -76,9 +78,11 @@ typedef struct zmq_comm {
     int item_count;
     peer *peers;            /* [size] */
     letter *first, **end;   /* the letters that nobody has taken, oldest first */
+    pthread_mutex_t lock;   /* of the sockets, the peers and the letters */
+    atomic_int waiting;     /* threads that wait for the lock */
     kolo_collective *calls; /* [size] of the current meeting */
     double stall_limit;     /* seconds; 0: none */
-    double met;             /* when the ranks met for the last time */
+    _Atomic double met;     /* when the ranks met for the last time */
     unsigned char identity[IDENTITY];
     atomic_bool aborted;
     int culprit;  /* the rank whose failure ended the job; this one, as long as no other has failed */
@@ -91,7 +95,10 @@ extern const kolo_comm_kind kolo_zmq_kind;
 
 /* Sends the head and the parts as one letter. Does not wait. */
 kolo_status kolo_zmq_post(zmq_comm *me, int to, letter_head head, const void *data, size_t bytes);
-/* Reads all that has arrived, and waits at most so many milliseconds if there is nothing. */
+/* Milliseconds between two looks at the list of letters, which another thread may have filled, and at who is gone. */
+#define ZMQ_TURN 5
+/* Reads all that has arrived, and waits at most so many milliseconds if there is nothing. Meanwhile it keeps the lock.
+ */
 kolo_status kolo_zmq_pump(zmq_comm *me, long milliseconds);
 /* Takes the oldest letter of that kind from rank `from` (or KOLO_ANY_RANK) with that tag (or KOLO_ANY_TAG) out of the
  * list; NULL: there is none. The caller frees it. */
@@ -99,6 +106,12 @@ letter *kolo_zmq_find(zmq_comm *me, letter_kind kind, int from, int tag);
 void kolo_zmq_free_letter(letter *freed); /* takes NULL */
 /* Waits for the letter with the data of a collective, of `bytes` bytes, and copies it to `data`. */
 kolo_status kolo_zmq_take_data(zmq_comm *me, int from, void *data, size_t bytes);
+/* Whether a letter to that rank, which is another one, would reach it. */
+bool kolo_zmq_hears(zmq_comm *me, int rank);
+/* Whether it has finished in order. */
+bool kolo_zmq_has_left(zmq_comm *me, int rank);
+/* The number of its signs of life. */
+uint64_t kolo_zmq_life(zmq_comm *me, int rank);
 /* Fails if one of the ranks has failed or is gone. */
 kolo_status kolo_zmq_check_peers(zmq_comm *me);
 

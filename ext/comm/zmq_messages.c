@@ -2,12 +2,56 @@
 #include "comm/zmq_comm.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "comm/mailbox.h"
 
-#define TURN 50 /* milliseconds between two looks at who is gone */
+/* ---------------------------------------------------------------- the lock */
+
+static void lock(zmq_comm *me)
+{
+    atomic_fetch_add(&me->waiting, 1);
+    pthread_mutex_lock(&me->lock);
+    atomic_fetch_sub(&me->waiting, 1);
+}
+
+static void unlock(zmq_comm *me)
+{
+    pthread_mutex_unlock(&me->lock);
+}
+
+/* A mutex is not fair: a thread that waits for letters would take the lock again before others wake up. */
+static void let_others_pass(zmq_comm *me)
+{
+    for (int i = 0; i < 1000 && atomic_load(&me->waiting) > 0; i++) sched_yield();
+}
+
+bool kolo_zmq_hears(zmq_comm *me, int rank)
+{
+    const peer *other = &me->peers[rank];
+    lock(me);
+    bool hears = rank != me->comm.rank && other->present && !other->left && !other->gone;
+    unlock(me);
+    return hears;
+}
+
+bool kolo_zmq_has_left(zmq_comm *me, int rank)
+{
+    lock(me);
+    bool left = me->peers[rank].left;
+    unlock(me);
+    return left;
+}
+
+uint64_t kolo_zmq_life(zmq_comm *me, int rank)
+{
+    lock(me);
+    uint64_t life = me->peers[rank].life;
+    unlock(me);
+    return life;
+}
 
 /* ---------------------------------------------------------------- sending */
 
@@ -21,7 +65,7 @@ static bool is_lower(const zmq_comm *me, int rank)
     return rank < me->comm.rank;
 }
 
-kolo_status kolo_zmq_post(zmq_comm *me, int to, letter_head head, const void *data, size_t bytes)
+static kolo_status post(zmq_comm *me, int to, letter_head head, const void *data, size_t bytes)
 {
     const peer *receiver = &me->peers[to];
     void *socket = is_lower(me, to) ? receiver->link : me->listener;
@@ -36,6 +80,14 @@ kolo_status kolo_zmq_post(zmq_comm *me, int to, letter_head head, const void *da
     zmq_msg_close(&message);
     if (reason == EHOSTUNREACH) return fail_gone(me, to);
     return kolo_fail(KOLO_COMM, "cannot send to rank %d: %s", to, zmq_strerror(reason));
+}
+
+kolo_status kolo_zmq_post(zmq_comm *me, int to, letter_head head, const void *data, size_t bytes)
+{
+    lock(me);
+    kolo_status status = post(me, to, head, data, bytes);
+    unlock(me);
+    return status;
 }
 
 /* ---------------------------------------------------------------- what arrives */
@@ -154,19 +206,29 @@ static void read_monitor(zmq_comm *me, void *monitor, int from)
 }
 
 /* The monitors come first: what a rank has sent before its connection was closed is read after that. */
-kolo_status kolo_zmq_pump(zmq_comm *me, long milliseconds)
+static kolo_status read_all(zmq_comm *me)
 {
-    if (zmq_poll(me->items, me->item_count, milliseconds) < 0 && zmq_errno() != EINTR)
-        return kolo_fail(KOLO_COMM, "cannot wait for messages: %s", zmq_strerror(zmq_errno()));
     read_monitor(me, me->monitor, -1);
     for (int r = 0; r < me->comm.rank; r++) read_monitor(me, me->peers[r].monitor, r);
     for (int r = 0; r < me->comm.rank; r++) KOLO_TRY(read_socket(me, me->peers[r].link, r));
     return read_socket(me, me->listener, -1);
 }
 
+kolo_status kolo_zmq_pump(zmq_comm *me, long milliseconds)
+{
+    let_others_pass(me);
+    lock(me);
+    kolo_status status = KOLO_OK;
+    if (zmq_poll(me->items, me->item_count, milliseconds) < 0 && zmq_errno() != EINTR)
+        status = kolo_fail(KOLO_COMM, "cannot wait for messages: %s", zmq_strerror(zmq_errno()));
+    if (status == KOLO_OK) status = read_all(me);
+    unlock(me);
+    return status;
+}
+
 /* ---------------------------------------------------------------- taking letters */
 
-/* The pointer to the oldest letter that fits; it points to NULL if there is none. */
+/* The pointer to the oldest letter that fits; it points to NULL if there is none. With the lock held. */
 static letter **look_for(zmq_comm *me, letter_kind kind, int from, int tag)
 {
     letter **at = &me->first;
@@ -177,22 +239,18 @@ static letter **look_for(zmq_comm *me, letter_kind kind, int from, int tag)
     return at;
 }
 
-static letter *take_out(zmq_comm *me, letter **at)
+letter *kolo_zmq_find(zmq_comm *me, letter_kind kind, int from, int tag)
 {
-    letter *taken = *at;
-    if (!taken) return NULL;
-    *at = taken->next;
-    if (!taken->next) me->end = at;
+    lock(me);
+    letter **at = look_for(me, kind, from, tag), *taken = *at;
+    if (taken) *at = taken->next;
+    if (taken && !taken->next) me->end = at;
+    unlock(me);
     return taken;
 }
 
-letter *kolo_zmq_find(zmq_comm *me, letter_kind kind, int from, int tag)
-{
-    return take_out(me, look_for(me, kind, from, tag));
-}
-
 /* A rank that another one has named comes first: others may be gone because of it. */
-kolo_status kolo_zmq_check_peers(zmq_comm *me)
+static kolo_status check_peers(zmq_comm *me)
 {
     int failed = -1, gone = -1;
     for (int r = me->comm.size - 1; r >= 0; r--) {
@@ -207,15 +265,23 @@ kolo_status kolo_zmq_check_peers(zmq_comm *me)
                      me->cluster.addresses[failed]);
 }
 
+kolo_status kolo_zmq_check_peers(zmq_comm *me)
+{
+    lock(me);
+    kolo_status status = check_peers(me);
+    unlock(me);
+    return status;
+}
+
 kolo_status kolo_zmq_take_data(zmq_comm *me, int from, void *data, size_t bytes)
 {
     kolo_stall stall = {.limit = me->stall_limit};
     letter *found = kolo_zmq_find(me, LETTER_DATA, from, KOLO_ANY_TAG);
     while (!found) {
-        KOLO_TRY(kolo_zmq_pump(me, TURN));
+        KOLO_TRY(kolo_zmq_pump(me, ZMQ_TURN));
         found = kolo_zmq_find(me, LETTER_DATA, from, KOLO_ANY_TAG);
         if (!found) KOLO_TRY(kolo_zmq_check_peers(me));
-        if (!found && kolo_stall_passed(&stall, 0, me->peers[from].life))
+        if (!found && kolo_stall_passed(&stall, 0, kolo_zmq_life(me, from)))
             return kolo_fail(KOLO_COMM, "rank %d (%s) has sent nothing for %g s (KOLO_STALL_LIMIT)", from,
                              me->cluster.addresses[from], me->stall_limit);
     }
@@ -235,9 +301,13 @@ kolo_status kolo_zmq_send(kolo_comm *comm, const void *data, size_t bytes, int t
     return kolo_zmq_post((zmq_comm *)comm, to, (letter_head){LETTER_MESSAGE, tag}, data, bytes);
 }
 
-static bool describe(const letter *found, kolo_message *message)
+/* Whether there is such a message, and which. */
+static bool describe(zmq_comm *me, int from, int tag, kolo_message *message)
 {
+    lock(me);
+    const letter *found = *look_for(me, LETTER_MESSAGE, from, tag);
     if (found) *message = (kolo_message){.from = found->from, .tag = found->head.tag, .bytes = (int64_t)found->bytes};
+    unlock(me);
     return found;
 }
 
@@ -245,7 +315,7 @@ kolo_status kolo_zmq_probe(kolo_comm *comm, int from, int tag, bool *there, kolo
 {
     zmq_comm *me = (zmq_comm *)comm;
     KOLO_TRY(kolo_zmq_pump(me, 0));
-    *there = describe(*look_for(me, LETTER_MESSAGE, from, tag), message);
+    *there = describe(me, from, tag, message);
     return KOLO_OK;
 }
 
@@ -253,11 +323,11 @@ kolo_status kolo_zmq_receive(kolo_comm *comm, void *data, size_t room, int from,
 {
     zmq_comm *me = (zmq_comm *)comm;
     KOLO_TRY(kolo_zmq_pump(me, 0));
-    while (!describe(*look_for(me, LETTER_MESSAGE, from, tag), message)) {
+    while (!describe(me, from, tag, message)) {
         KOLO_TRY(kolo_zmq_check_peers(me));
-        if (from != KOLO_ANY_RANK && me->peers[from].left)
+        if (from != KOLO_ANY_RANK && kolo_zmq_has_left(me, from))
             return kolo_fail(KOLO_COMM, "rank %d has finished without sending this message", from);
-        KOLO_TRY(kolo_zmq_pump(me, TURN));
+        KOLO_TRY(kolo_zmq_pump(me, ZMQ_TURN));
     }
     if ((size_t)message->bytes > room) return kolo_message_too_long(message, room);
     letter *found = kolo_zmq_find(me, LETTER_MESSAGE, from, tag);

@@ -9,7 +9,7 @@
 
 static zmq_comm *world_comm; /* whose ranks are told that this one lives */
 
-/* Only the thread that has joined the ranks calls this, and only while it computes. */
+/* Only the thread that has joined the ranks calls this. */
 static void show_life(void)
 {
     zmq_comm *me = world_comm;
@@ -17,8 +17,8 @@ static void show_life(void)
     if (!me || me->stall_limit <= 0 || now - me->met < me->stall_limit / 4) return;
     me->met = now;
     for (int r = 0; r < me->comm.size; r++) {
-        bool hears = r != me->comm.rank && !me->peers[r].left && !me->peers[r].gone;
-        if (hears && kolo_zmq_post(me, r, (letter_head){LETTER_LIFE, 0}, NULL, 0) != KOLO_OK) kolo_failure_take();
+        if (kolo_zmq_hears(me, r) && kolo_zmq_post(me, r, (letter_head){LETTER_LIFE, 0}, NULL, 0) != KOLO_OK)
+            kolo_failure_take();
     }
 }
 
@@ -87,6 +87,11 @@ static kolo_status world_open(int *argc, char ***argv, kolo_world *world)
     if (!me) return kolo_fail_memory(sizeof *me, "the ranks");
     me->comm.kind = &kolo_zmq_kind;
     me->end = &me->first;
+    pthread_mutexattr_t recursive; /* reading a greeting sends an answer */
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&me->lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     *world = (kolo_world){.comm = &me->comm};
     kolo_status status = open_comm(me);
     if (status == KOLO_OK) status = find_hosts(me, world);
@@ -106,8 +111,7 @@ static void leave(zmq_comm *me)
 {
     const kolo_collective call = kolo_call_make(KOLO_CALL_FINISH, 0);
     for (int r = 0; r < me->comm.size; r++) {
-        bool hears = r != me->comm.rank && !me->peers[r].left && !me->peers[r].gone;
-        if (hears && kolo_zmq_post(me, r, (letter_head){LETTER_CALL, 0}, &call, sizeof call) != KOLO_OK)
+        if (kolo_zmq_hears(me, r) && kolo_zmq_post(me, r, (letter_head){LETTER_CALL, 0}, &call, sizeof call) != KOLO_OK)
             kolo_failure_take();
     }
 }

@@ -83,3 +83,15 @@ def test_a_wrong_one_is_wrong_use(program):
     [(out, err, code)] = by_hand.finish([by_hand.start([program, "check"], {"worker": ["one:1"]}, "worker", 1)])
     assert (out, code) == ("", 2)
     assert "kolo_init: TF_CONFIG: \"index\" of \"task\": wanted less than 1" in err and len(err.splitlines()) == 1
+
+
+@pytest.fixture(scope="module")
+def asynchronous(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("asynchronous")
+    return compile_program(folder / "ranks", BUILD / "lib", source="asynchronous_ranks.c")
+
+
+@pytest.mark.parametrize("mode", ["everything", "message", "forgotten", "many"])
+def test_asynchronous_calls(asynchronous, mode):
+    """A thread has collectives and another one messages at the same time."""
+    assert_all_pass(by_hand.run([asynchronous, mode], 2))
