@@ -1,5 +1,6 @@
 /* One rank of the tests of mpi.c and of zmq_*.c: test_mpi.py starts it under mpirun, test_tf_config.py by TF_CONFIG, as
- * `mpi_ranks MODE`. It prints what went wrong and ends with 1, or with what the mode asks for. WITH_MPI: the program uses MPI by itself, too. */
+ * `mpi_ranks MODE`. It prints what went wrong and ends with 1, or with what the mode asks for. WITH_MPI: the program
+ * uses MPI by itself, too. */
 #include "conformance.h"
 
 #ifdef WITH_MPI
@@ -33,6 +34,11 @@ static bool public_calls(void)
     values[0] = (float)kolo_rank();
     EXPECT(kolo_allgather(values, 1, all) == KOLO_OK && all[last] == (float)last, "got %g", (double)all[last]);
     EXPECT(kolo_broadcast(values, 1, last) == KOLO_OK && values[0] == (float)last, "got %g", (double)values[0]);
+    float same[2] = {1, -4}, own[64] = {0};
+    own[kolo_rank()] = 2;
+    EXPECT(kolo_allreduce(same, 2, .op = KOLO_REDUCE_ADASUM) == KOLO_OK && same[0] == 1 && same[1] == -4, "averaged");
+    EXPECT(kolo_allreduce(own, size, .op = KOLO_REDUCE_ADASUM) == KOLO_OK, "Adasum");
+    for (int r = 0; r < size; r++) EXPECT(own[r] == 2, "added: got %g", (double)own[r]);
     EXPECT(kolo_barrier() == KOLO_OK && kolo_allreduce(NULL, 0) == KOLO_OK, "nothing to move");
     EXPECT(kolo_allreduce(NULL, 3) == KOLO_INVALID, "NULL");
     EXPECT(kolo_allreduce(values, -1) == KOLO_INVALID, "a negative count");
