@@ -23,6 +23,21 @@ static bool everything(void)
     return check_comm(comm, (uint64_t)comm->size, 2, 150000);
 }
 
+/* Four ranks, three of them on one host. The order of the additions shows who adds first: within a host 10⁸ + 1 − 10⁸
+ * is 0 in floats, and the other host's 1 is added to that. In pairs of ranks, (10⁸ + 1) + (1 − 10⁸), all ones are lost.
+ */
+static bool over_hosts(void)
+{
+    static const float parts[] = {1e8F, 1, -1e8F, 1};
+    const char *text = getenv("KOLO_HIERARCHICAL_ALLREDUCE");
+    kolo_comm *comm = kolo_world_comm();
+    EXPECT(kolo_cross_size() == 2 && kolo_local_size() == (kolo_cross_rank() == 0 ? 3 : 1), "three and one");
+    float value = parts[kolo_rank()];
+    EXPECT(kolo_allreduce(&value, 1) == KOLO_OK, "allreduce");
+    EXPECT(value == (text && *text == '1' ? 1 : 0), "got %g", (double)value);
+    return check_comm(comm, 3, 1, 150000);
+}
+
 /* What the public calls make of good and bad arguments. */
 static bool public_calls(void)
 {
@@ -251,6 +266,7 @@ int main(int argc, char **argv)
     if (strcmp(mode, "check") == 0)
         passed = everything() && public_calls() && even_calls() && uneven_calls() && messages() && bad_messages();
     if (strcmp(mode, "nested") == 0) passed = nested();
+    if (strcmp(mode, "hosts") == 0) passed = over_hosts();
     if (strcmp(mode, "huge") == 0) passed = huge();
     if (strcmp(mode, "again") == 0) {
         kolo_finish();
