@@ -124,7 +124,7 @@ const char *kolo_type_name(kolo_type type)
 /* "500 floats", "1 float, maximum" */
 static const char *elements_text(const kolo_collective *call)
 {
-    static const char *const reductions[] = {"", ", mean", ", minimum", ", maximum", ", product"};
+    static const char *const reductions[] = {"", ", mean", ", minimum", ", maximum", ", product", ", Adasum"};
     const char *type = kolo_type_name((kolo_type)call->type);
     bool one = call->count == 1 && type[strlen(type) - 1] == 's';
     return kolo_phrase("%lld %.*s%s", (long long)call->count, (int)strlen(type) - one, type,

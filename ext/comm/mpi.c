@@ -6,22 +6,20 @@
  *   - MPI spins while it waits. If ranks and their threads outnumber the cores of a host ("crowded": eight ranks on a
  *     laptop), a spinning rank takes the core from the rank that it waits for. Crowded ranks sleep while they wait:
  *     ranks of one host use shared memory (shared.h), ranks of several hosts use nonblocking operations and sleep
- *     between two tests.
+ *     between two tests, or share memory within a host (go_by_hosts()).
  *   - MPI neither notices that ranks make different calls nor that a rank does not come: it mixes their numbers up, or
  *     waits for ever. So the ranks compare their calls first (mpi_meet.c).
  *   - MPI can be started only once in a process, Kolo again and again (in a notebook), so MPI ends with the process.
  *
  * Read comm.h, call.h and shared.h first.
  */
-#define _GNU_SOURCE /* sched_getaffinity, on_exit, memfd_create */
+#define _GNU_SOURCE /* sched_getaffinity, on_exit */
 #include "comm/mpi_comm.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -41,6 +39,7 @@ static void finalize(void)
     if (kolo_mpi_process.crowded && MPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS)
         kolo_mpi_wait_asleep(&request, &status, 1);
     kolo_shared_close(&kolo_mpi_process.shared);
+    kolo_shared_close(&kolo_mpi_process.host);
     MPI_Finalize();
     kolo_mpi_unlock();
 }
@@ -131,57 +130,6 @@ static kolo_status find_crowded(mpi_comm *me, MPI_Comm host)
     return KOLO_OK;
 }
 
-/* Identifies rank 0's shared memory: a file without a name, which other processes open through rank 0's
- * /proc/PID/fd. */
-typedef struct memory_file {
-    pid_t process;
-    int number; /* the file descriptor in that process */
-    ino_t inode;
-} memory_file;
-
-static int make_memory(size_t bytes, memory_file *file)
-{
-    struct stat info;
-    int number = memfd_create("kolo", MFD_CLOEXEC);
-    if (number >= 0 && posix_fallocate(number, 0, (off_t)bytes) == 0 && fstat(number, &info) == 0) {
-        *file = (memory_file){getpid(), number, info.st_ino};
-        return number;
-    }
-    if (number >= 0) close(number);
-    return -1;
-}
-
-/* Checks the inode, because in another container this PID may be another kolo_mpi_process. */
-static int find_memory(const memory_file *file)
-{
-    char path[64];
-    struct stat info;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)file->process, file->number);
-    int number = file->process > 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    if (number >= 0 && fstat(number, &info) == 0 && info.st_ino == file->inode) return number;
-    if (number >= 0) close(number);
-    return -1;
-}
-
-/* Makes memory that all ranks of this host share. It is kept until the process ends, because kolo_init() may be called
- * again. If one rank cannot map the memory, no rank uses it. The memory is not in /dev/shm, which Docker makes small:
- * there MPI_Win_allocate_shared hangs, or returns memory that cannot be used. */
-static kolo_status share_memory(mpi_comm *me, MPI_Comm host)
-{
-    size_t bytes = kolo_shared_bytes(me->comm.size);
-    memory_file file = {0};
-    int number = me->comm.rank == 0 ? make_memory(bytes, &file) : -1;
-    KOLO_TRY(kolo_mpi_check(me, MPI_Bcast(&file, sizeof file, MPI_BYTE, 0, host), "MPI_Bcast"));
-    if (me->comm.rank != 0) number = find_memory(&file);
-    void *memory = number >= 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, number, 0) : MAP_FAILED;
-    int failed = memory == MAP_FAILED;
-    KOLO_TRY(kolo_mpi_check(me, MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, host), "MPI_Allreduce"));
-    if (number >= 0) close(number);
-    if (!failed) return kolo_shared_open(&kolo_mpi_process.shared, memory, me->comm.rank, me->comm.size);
-    if (memory != MAP_FAILED) munmap(memory, bytes);
-    return KOLO_OK;
-}
-
 /* Fails if another MPI's launcher started the ranks: they do not find each other, so each would be rank 0 of 1, and all
  * would save the same file. */
 static kolo_status check_size(int size)
@@ -208,16 +156,22 @@ static void make_progress(void)
     kolo_mpi_unlock();
 }
 
+/* How ranks wait for each other in shared memory. limit: seconds; 0: none. */
+static void watch_memory(const mpi_comm *me, kolo_shared *shared, double limit)
+{
+    enum { SPINS = 20000 }; /* about a millisecond */
+    shared->stall_limit = limit;
+    shared->spins = me->crowded ? 0 : SPINS;
+    shared->idle = make_progress;
+}
+
 /* Ranks of several hosts meet by messages, whose receiver is rank 0. */
 static kolo_status prepare_meetings(mpi_comm *me, bool share)
 {
-    enum { SPINS = 20000 }; /* about a millisecond */
     me->meets = share;
     me->shares = share && me->crowded;
     me->stall_limit = kolo_stall_limit();
-    kolo_mpi_process.shared.stall_limit = me->stall_limit;
-    kolo_mpi_process.shared.spins = me->crowded ? 0 : SPINS;
-    kolo_mpi_process.shared.idle = make_progress;
+    watch_memory(me, &kolo_mpi_process.shared, me->stall_limit);
     if (share || me->comm.size == 1) return KOLO_OK;
     kolo_mpi_process.world = me;
     kolo_mpi_process.met = kolo_now();
@@ -227,9 +181,45 @@ static kolo_status prepare_meetings(mpi_comm *me, bool share)
     return me->calls ? KOLO_OK : kolo_fail_memory((size_t)me->comm.size * sizeof *me->calls, "the ranks' calls");
 }
 
+/* The value of KOLO_HIERARCHICAL_ALLREDUCE, which is named like Horovod's variable. */
+static kolo_status read_hierarchy(bool *wanted)
+{
+    const char *text = getenv("KOLO_HIERARCHICAL_ALLREDUCE");
+    *wanted = text && strcmp(text, "1") == 0;
+    if (!text || !*text || *wanted || strcmp(text, "0") == 0) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "KOLO_HIERARCHICAL_ALLREDUCE: wanted 0 or 1, got \"%.40s\"", text);
+}
+
+/* The least of a number on all ranks. */
+static kolo_status find_least(mpi_comm *me, int *number)
+{
+    return kolo_mpi_check(me, MPI_Allreduce(MPI_IN_PLACE, number, 1, MPI_INT, MPI_MIN, me->handle), "MPI_Allreduce");
+}
+
+/* Prepares all-reduces host by host, if all ranks want them, all hosts can share memory, and one of them has several
+ * ranks. The ranks have met when they reduce, so none waits here for one that does not come. */
+static kolo_status go_by_hosts(mpi_comm *me, MPI_Comm host, const kolo_world *world, bool wanted)
+{
+    kolo_shared *shared = &kolo_mpi_process.host;
+    int alone = world->local_size == 1, able = wanted;
+    KOLO_TRY(find_least(me, &able));
+    KOLO_TRY(find_least(me, &alone));
+    if (!able || alone) return KOLO_OK;
+    if (shared->size == 0) KOLO_TRY(kolo_mpi_share_memory(me, host, world->local_rank, world->local_size, shared));
+    able = shared->size > 0;
+    KOLO_TRY(find_least(me, &able));
+    if (!able) return KOLO_OK;
+    me->by_hosts = true;
+    watch_memory(me, shared, 0);
+    int leads = world->local_rank == 0 ? 0 : MPI_UNDEFINED;
+    return kolo_mpi_check(me, MPI_Comm_split(me->handle, leads, me->comm.rank, &me->leaders), "MPI_Comm_split");
+}
+
 static kolo_status find_layout(mpi_comm *me, kolo_world *world)
 {
     MPI_Comm host;
+    bool wanted;
+    KOLO_TRY(read_hierarchy(&wanted));
     KOLO_TRY(kolo_mpi_check(me, MPI_Comm_set_errhandler(me->handle, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
     KOLO_TRY(kolo_mpi_check(me, MPI_Comm_rank(me->handle, &me->comm.rank), "MPI_Comm_rank"));
     KOLO_TRY(kolo_mpi_check(me, MPI_Comm_size(me->handle, &me->comm.size), "MPI_Comm_size"));
@@ -241,7 +231,9 @@ static kolo_status find_layout(mpi_comm *me, kolo_world *world)
     kolo_status status = find_hosts(me, host, world);
     if (status == KOLO_OK) status = find_crowded(me, host);
     bool may_share = KOLO_MPI_SHARED && me->comm.size > 1 && world->cross_size == 1;
-    if (status == KOLO_OK && may_share && kolo_mpi_process.shared.size == 0) status = share_memory(me, host);
+    if (status == KOLO_OK && may_share && kolo_mpi_process.shared.size == 0)
+        status = kolo_mpi_share_memory(me, host, me->comm.rank, me->comm.size, &kolo_mpi_process.shared);
+    if (status == KOLO_OK && KOLO_MPI_SHARED && world->cross_size > 1) status = go_by_hosts(me, host, world, wanted);
     if (status == KOLO_OK) status = prepare_meetings(me, may_share && kolo_mpi_process.shared.size > 0);
     MPI_Comm_free(&host);
     return status;
@@ -254,7 +246,7 @@ static kolo_status mpi_world_open(int *argc, char ***argv, kolo_world *world)
     mpi_comm *me = calloc(1, sizeof *me);
     if (!me) return kolo_fail_memory(sizeof *me, "the ranks");
     me->comm.kind = &kolo_mpi_kind;
-    me->points = MPI_COMM_NULL;
+    me->points = me->leaders = MPI_COMM_NULL;
     kolo_status status = kolo_mpi_check(me, MPI_Comm_dup(MPI_COMM_WORLD, &me->handle), "MPI_Comm_dup");
     if (status != KOLO_OK) {
         free(me);

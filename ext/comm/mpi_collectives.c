@@ -41,32 +41,52 @@ static bool goes_through_memory(const mpi_comm *me)
     return me->shares || (me->meets && kolo_call_is_in_background());
 }
 
-static kolo_status allreduce_pieces(mpi_comm *me, char *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
+static kolo_status reduce_pieces(mpi_comm *me, MPI_Comm handle, char *values, int64_t count, kolo_type type,
+                                 kolo_reduce_op reduction)
 {
-    MPI_Datatype datatype = type_of(type);
-    MPI_Op operation = operation_of(reduction);
     int64_t width = (int64_t)kolo_type_bytes(type), most = KOLO_MPI_PIECE / width;
     MPI_Request request;
     for (int64_t at = 0; at < count; at += most) {
         int piece = (int)(count - at < most ? count - at : most);
-        KOLO_TRY(COLLECTIVE(me, MPI_Allreduce, MPI_Iallreduce, MPI_IN_PLACE, values + at * width, piece, datatype,
-                            operation, me->handle));
+        KOLO_TRY(COLLECTIVE(me, MPI_Allreduce, MPI_Iallreduce, MPI_IN_PLACE, values + at * width, piece, type_of(type),
+                            operation_of(reduction), handle));
     }
     return KOLO_OK;
+}
+
+/* Over the ranks of `handle`: all of them, or the first ones of all hosts. */
+static kolo_status reduce_over(mpi_comm *me, MPI_Comm handle, void *values, int64_t count, kolo_type type,
+                               kolo_reduce_op reduction)
+{
+    kolo_mpi_lock();
+    kolo_status status = reduce_pieces(me, handle, values, count, type, reduction);
+    kolo_mpi_unlock();
+    return status;
+}
+
+/* Host by host: the ranks of a host reduce in the memory that they share, its first rank with those of the other hosts,
+ * and the others read the result. So the values of a host pass the network once, for any number of ranks there. */
+static kolo_status reduce_by_hosts(mpi_comm *me, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
+{
+    kolo_shared *host = &kolo_mpi_process.host;
+    size_t bytes = (size_t)count * kolo_type_bytes(type);
+    if (host->size > 1)
+        KOLO_TRY(kolo_mpi_shared_result(me, host, kolo_shared_allreduce(host, values, count, type, reduction)));
+    if (me->leaders != MPI_COMM_NULL) KOLO_TRY(reduce_over(me, me->leaders, values, count, type, reduction));
+    if (host->size == 1) return KOLO_OK;
+    return kolo_mpi_shared_result(me, host, kolo_shared_broadcast(host, values, bytes, 0));
 }
 
 static kolo_status mpi_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
 {
     mpi_comm *me = (mpi_comm *)comm;
+    kolo_shared *shared = &kolo_mpi_process.shared;
     if (goes_through_memory(me))
-        return kolo_mpi_shared_result(me,
-                                      kolo_shared_allreduce(&kolo_mpi_process.shared, values, count, type, reduction));
+        return kolo_mpi_shared_result(me, shared, kolo_shared_allreduce(shared, values, count, type, reduction));
     kolo_collective call = kolo_call_allreduce(count, type, reduction);
     KOLO_TRY(kolo_mpi_meet(comm, &call));
-    kolo_mpi_lock();
-    kolo_status status = allreduce_pieces(me, values, count, type, reduction);
-    kolo_mpi_unlock();
-    return status;
+    if (me->by_hosts) return reduce_by_hosts(me, values, count, type, reduction);
+    return reduce_over(me, me->handle, values, count, type, reduction);
 }
 
 static kolo_status broadcast_pieces(mpi_comm *me, char *data, size_t bytes, int root)
@@ -82,8 +102,9 @@ static kolo_status broadcast_pieces(mpi_comm *me, char *data, size_t bytes, int 
 static kolo_status mpi_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
 {
     mpi_comm *me = (mpi_comm *)comm;
+    kolo_shared *shared = &kolo_mpi_process.shared;
     if (goes_through_memory(me))
-        return kolo_mpi_shared_result(me, kolo_shared_broadcast(&kolo_mpi_process.shared, data, bytes, root));
+        return kolo_mpi_shared_result(me, shared, kolo_shared_broadcast(shared, data, bytes, root));
     kolo_collective call = kolo_call_broadcast(bytes, root);
     KOLO_TRY(kolo_mpi_meet(comm, &call));
     kolo_mpi_lock();
@@ -261,6 +282,7 @@ static void mpi_close(kolo_comm *comm)
         kolo_mpi_process.world = NULL;
     }
     if (!kolo_mpi_process.lost && me->points != MPI_COMM_NULL) MPI_Comm_free(&me->points);
+    if (!kolo_mpi_process.lost && me->leaders != MPI_COMM_NULL) MPI_Comm_free(&me->leaders);
     if (!kolo_mpi_process.lost) MPI_Comm_free(&me->handle);
     kolo_mpi_process.open--;
     if (kolo_mpi_process.lost) return; /* a request of this rank may still wait in it (queue.h) */

@@ -22,6 +22,8 @@ typedef struct mpi_comm {
     bool crowded;       /* ranks and their threads outnumber the cores of a host */
     bool meets;         /* compares calls through kolo_mpi_process.shared */
     bool shares;        /* all-reduces and broadcasts through it, too */
+    bool by_hosts;      /* all-reduces host by host, through kolo_mpi_process.host: KOLO_HIERARCHICAL_ALLREDUCE */
+    MPI_Comm leaders;   /* by_hosts: the first ranks of all hosts; MPI_COMM_NULL on the others */
     double stall_limit; /* seconds; 0: none */
     kolo_collective *calls;   /* rank 0: [size] the calls of all ranks; NULL if `meets` */
 } mpi_comm;
@@ -38,6 +40,7 @@ typedef struct mpi_process {
     mpi_comm *world;    /* the world whose ranks meet by messages; NULL: none */
     double met;         /* when its ranks met for the last time */
     kolo_shared shared; /* memory of all ranks, if they are on one host; used by all worlds */
+    kolo_shared host;   /* memory of the ranks of this host, if there are several hosts and by_hosts; used likewise */
 } mpi_process;
 extern mpi_process kolo_mpi_process;
 extern const kolo_comm_kind kolo_mpi_kind;
@@ -70,8 +73,8 @@ kolo_status kolo_mpi_wait_one(const mpi_comm *me, int result, MPI_Request *reque
 /* --- mpi_meet.c: the comparison of the ranks' calls --- */
 
 kolo_status kolo_mpi_meet(kolo_comm *comm, const kolo_collective *call);
-/* Goes on from a collective of kolo_mpi_process.shared: ends the job if it has failed, except in a notebook. */
-kolo_status kolo_mpi_shared_result(mpi_comm *me, kolo_status status);
+/* Goes on from a collective in shared memory: ends the job if it has failed, except in a notebook. */
+kolo_status kolo_mpi_shared_result(mpi_comm *me, const kolo_shared *shared, kolo_status status);
 /* A sign of life to the ranks that may wait for this one, if it has not met them for a long time. */
 void kolo_mpi_show_life(void);
 /* Tells the other ranks that this one makes no more calls. */
@@ -79,6 +82,12 @@ void kolo_mpi_leave(mpi_comm *me);
 /* Ends the processes of all ranks and does not return. Prints this thread's failure first, which would be lost
  * otherwise. */
 void kolo_mpi_end_job(kolo_comm *comm, int code);
+
+/* --- mpi_memory.c: memory that processes share --- */
+
+/* Makes memory for the ranks of one host, of which this is number `rank` of `size`. If one rank cannot map it, *shared
+ * stays as it is on all ranks of the host. */
+kolo_status kolo_mpi_share_memory(mpi_comm *me, MPI_Comm host, int rank, int size, kolo_shared *shared);
 
 /* --- mpi_messages.c: messages between two ranks --- */
 

@@ -45,9 +45,9 @@ static kolo_status end_together(mpi_comm *me, kolo_status status, bool speaks)
     return status;
 }
 
-kolo_status kolo_mpi_shared_result(mpi_comm *me, kolo_status status)
+kolo_status kolo_mpi_shared_result(mpi_comm *me, const kolo_shared *shared, kolo_status status)
 {
-    return end_together(me, status, kolo_mpi_process.shared.speaks);
+    return end_together(me, status, shared->speaks);
 }
 
 /* ---------------------------------------------------------------- meeting by messages */
@@ -248,7 +248,8 @@ kolo_status kolo_mpi_meet(kolo_comm *comm, const kolo_collective *call)
     mpi_comm *me = (mpi_comm *)comm;
     if (kolo_mpi_process.lost)
         return kolo_fail(KOLO_COMM, "a rank of this job is gone, so the others can call no collectives");
-    if (me->meets) return kolo_mpi_shared_result(me, kolo_shared_meet(&kolo_mpi_process.shared, call));
+    kolo_shared *shared = &kolo_mpi_process.shared;
+    if (me->meets) return kolo_mpi_shared_result(me, shared, kolo_shared_meet(shared, call));
     return meet(me, call, false);
 }
 

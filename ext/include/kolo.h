@@ -109,6 +109,21 @@ int kolo_local_size(void); /* ranks on this host */
 int kolo_cross_rank(void); /* number of this host */
 int kolo_cross_size(void); /* hosts */
 
+/* What a reduction over the ranks computes, for each element (section 10, kolo_distributed()). Sums and products of integers wrap around. A minimum or
+ * maximum with NaN among the values is undefined. */
+typedef enum kolo_reduce_op {
+    KOLO_REDUCE_SUM, /* the default */
+    KOLO_REDUCE_MEAN, /* the sum divided by the number of ranks; not for integers */
+    KOLO_REDUCE_MIN,
+    KOLO_REDUCE_MAX,
+    KOLO_REDUCE_PRODUCT,
+    /* Adasum, for floats: orthogonal vectors add up, equal ones are averaged. For two ranks
+     * (1 − a·b / (2 a·a)) a + (1 − a·b / (2 b·b)) b; for more the results of pairs are combined in pairs again. Maleki et
+     * al. 2020, arXiv 2006.02924. Horovod wants a power of two of ranks; here a rank without a partner goes on to the
+     * next round as it is. */
+    KOLO_REDUCE_ADASUM
+} kolo_reduce_op;
+
 typedef struct kolo_device {
     int index;
     char name[32];       /* "cpu:0", "gpu:0" */

@@ -124,6 +124,7 @@ typedef struct kolo_optimizer {
     const kolo_optimizer_kind *kind;
     bool distributed; /* set by kolo_distributed() */
     int64_t bucket_bytes; /* likewise */
+    kolo_reduce_op reduction; /* likewise: how the ranks' gradients are combined */
     union {
         kolo_common_args common;
         kolo_sgd_args sgd;
@@ -153,24 +154,28 @@ typedef struct kolo_optimizer {
 #define kolo_novograd(...) ((kolo_optimizer){.kind = &kolo_novograd_kind, .novograd = {._ = #__VA_ARGS__, __VA_ARGS__}})
 
 typedef struct kolo_distributed_args {
-    int _;
+    const char *_;
     kolo_optimizer optimizer;
     kolo_guard *guard;
+    /* KOLO_REDUCE_MEAN, the default: the optimizer receives the mean over all samples of all ranks.
+     *
+     * KOLO_REDUCE_ADASUM, Horovod's op = hvd.Adasum: the ranks' mean gradients are combined by Adasum, each parameter
+     * array by itself. The devices of one rank are averaged before. What the ranks agree on is averaged, and what only one
+     * of them has learnt is added, so the learning rate need not grow with the number of ranks. Horovod combines what an
+     * optimizer adds to the weights; here each rank's optimizer gets the combined gradient, so that all have one state.
+     * Not with .deterministic, .accumulate_steps, or strategies of workers. */
+    kolo_reduce_op op;
     /* While the backward pass still computes, the gradients of the layers that are done are summed over the ranks, in
      * buckets of whole parameters with at least so many bytes. KOLO_NONE: one sum after the backward pass, as in
-     * deterministic mode and on GPUs in any case. Default: KOLO_BUCKET_BYTES */
+     * deterministic mode, with Adasum, and on GPUs in any case. Default: KOLO_BUCKET_BYTES */
     int64_t bucket_bytes;
 } kolo_distributed_args;
 #define KOLO_BUCKET_BYTES (1 << 20)
 
-/* Data parallelism between ranks, as in Horovod: the optimizer receives the gradient averaged over all samples of all
- * ranks. With one rank nothing changes. The learning rate is used as given. */
-#define kolo_distributed(...) kolo_distributed_of((kolo_distributed_args){._ = 0, __VA_ARGS__})
-static inline kolo_optimizer kolo_distributed_of(kolo_distributed_args args)
-{
-    args.optimizer.distributed = true;
-    args.optimizer.bucket_bytes = args.bucket_bytes;
-    return args.optimizer;
-}
+/* Data parallelism between ranks, as in Horovod: the optimizer receives the gradient of all ranks. With one rank nothing
+ * changes. The learning rate is used as given. */
+#define kolo_distributed(...)                                                                                          \
+    kolo_distributed_at(&(const kolo_distributed_args){._ = #__VA_ARGS__, __VA_ARGS__})
+kolo_optimizer kolo_distributed_at(const kolo_distributed_args *args);
 
 #endif

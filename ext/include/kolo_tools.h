@@ -120,16 +120,6 @@ typedef enum kolo_type {
     KOLO_TYPE_BYTE
 } kolo_type;
 
-/* What an all-reduce computes over the ranks, for each element. Sums and products of integers wrap around. A minimum or
- * maximum with NaN among the values is undefined. */
-typedef enum kolo_reduce_op {
-    KOLO_REDUCE_SUM, /* the default */
-    KOLO_REDUCE_MEAN, /* the sum divided by the number of ranks; not for integers */
-    KOLO_REDUCE_MIN,
-    KOLO_REDUCE_MAX,
-    KOLO_REDUCE_PRODUCT
-} kolo_reduce_op;
-
 /* The type of what a pointer points to. NULL counts as a pointer to float. */
 #define KOLO_TYPE_OF(pointer)                                                                                          \
     _Generic((pointer),                                                                                                \

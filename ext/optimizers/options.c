@@ -157,3 +157,13 @@ double kolo_schedule_rate_at(kolo_schedule schedule, double learning_rate, int64
     kolo_leave(scope, find_rate(&schedule, learning_rate, step, &rate));
     return rate;
 }
+
+kolo_optimizer kolo_distributed_at(const kolo_distributed_args *args)
+{
+    kolo_optimizer optimizer = args->optimizer;
+    bool given = args->op != KOLO_REDUCE_SUM || kolo_written(args->_, "op");
+    optimizer.distributed = true;
+    optimizer.bucket_bytes = args->bucket_bytes;
+    optimizer.reduction = given ? args->op : KOLO_REDUCE_MEAN;
+    return optimizer;
+}

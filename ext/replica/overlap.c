@@ -170,7 +170,7 @@ static bool is_possible(const kolo_trainer *trainer)
     bool synchronous = kolo_model_strategy(model)->sums_every_step && !trainer->workers && together;
     bool at_once = model->backend->streams->steps_ahead == 0 && trainer->replicas[0].engine->context_count == 1;
     return kolo_model_distributed(model) && synchronous && at_once && !model->settings.deterministic &&
-           model->settings.optimizer.bucket_bytes != KOLO_NONE;
+           model->settings.optimizer.bucket_bytes != KOLO_NONE && !kolo_replica_uses_adasum(&trainer->replicas[0]);
 }
 
 static kolo_status open_sums(kolo_overlap *overlap)

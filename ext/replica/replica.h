@@ -85,6 +85,13 @@ struct kolo_replica {
     int64_t own_steps; /* steps of this replica, counted where faults are wanted */
 };
 
+/* adasum.c. Whether ranks combine their gradients by Adasum. The gradient of this rank becomes that of all ranks: of the
+ * replica that speaks for the rank alone, whose gradient is the rank's sum; of all replicas, whose gradients are their
+ * own. */
+bool kolo_replica_uses_adasum(const kolo_replica *replica);
+kolo_status kolo_replica_adasum(kolo_replica *replica);
+kolo_status kolo_replica_adasum_of_copies(kolo_replica *replica);
+
 /* arrays.c. Allocates the host's arrays. The optimizer's slots get their start values, all others zeros. Where replicas
  * share weights, it uses those of replica 0. */
 kolo_status kolo_replica_open(kolo_trainer *trainer, int index);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "comm/adasum.h"
 #include "comm/call.h"
 #include "comm/sum.h"
 
@@ -27,9 +28,11 @@ static kolo_status check_rank(int rank, const char *name)
 
 static kolo_status check_reduction(kolo_reduce_op reduction, kolo_type type)
 {
-    if ((int)reduction < 0 || reduction > KOLO_REDUCE_PRODUCT)
-        return kolo_fail(KOLO_INVALID, ".op: wanted one of KOLO_REDUCE_SUM, …, KOLO_REDUCE_PRODUCT, got %d",
+    if ((int)reduction < 0 || reduction > KOLO_REDUCE_ADASUM)
+        return kolo_fail(KOLO_INVALID, ".op: wanted one of KOLO_REDUCE_SUM, …, KOLO_REDUCE_ADASUM, got %d",
                          (int)reduction);
+    if (reduction == KOLO_REDUCE_ADASUM && type != KOLO_TYPE_FLOAT)
+        return kolo_fail(KOLO_INVALID, ".op: wanted floats for KOLO_REDUCE_ADASUM, got %s", kolo_type_name(type));
     if (type == KOLO_TYPE_BYTE)
         return kolo_fail(KOLO_INVALID, "wanted floats, doubles, int32_t or int64_t to reduce, got bytes");
     if (reduction == KOLO_REDUCE_MEAN && type != KOLO_TYPE_FLOAT && type != KOLO_TYPE_DOUBLE)
@@ -61,6 +64,8 @@ static kolo_status allreduce(const void *call, kolo_type type)
     const kolo_allreduce_args *args = call;
     kolo_comm *ranks = kolo_world_comm();
     KOLO_TRY(check_allreduce(args, type));
+    if (args->op == KOLO_REDUCE_ADASUM)
+        return kolo_adasum(ranks, args->values, &(kolo_adasum_part){.end = args->count}, 1);
     KOLO_TRY(ranks->kind->allreduce(ranks, args->values, args->count, type, args->op));
     if (args->op == KOLO_REDUCE_MEAN) divide(args->values, args->count, type, ranks->size);
     return KOLO_OK;
@@ -177,6 +182,9 @@ static kolo_status check_reduce_scatter(const void *call, kolo_type type)
     const kolo_reduce_scatter_args *args = call;
     KOLO_TRY(kolo_check_array(args->values, args->count, kolo_size(), type, "values"));
     KOLO_TRY(kolo_check_array(args->mine, args->count, 1, type, "elements of room for this rank's part"));
+    if (args->op == KOLO_REDUCE_ADASUM)
+        return kolo_fail(KOLO_UNSUPPORTED, ".op: wanted kolo_allreduce() for KOLO_REDUCE_ADASUM, which is of whole "
+                                           "vectors");
     return check_reduction(args->op, type);
 }
 

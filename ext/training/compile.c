@@ -37,6 +37,26 @@ static kolo_status check_precision(kolo_precision precision)
                      (int)precision);
 }
 
+/* How ranks combine their gradients. */
+static kolo_status check_reduction(const kolo_compile_args *args)
+{
+    const kolo_optimizer *optimizer = &args->optimizer;
+    const kolo_strategy_kind *kind = kolo_strategy_kind_of(&args->strategy);
+    bool adasum = optimizer->reduction == KOLO_REDUCE_ADASUM;
+    if (!optimizer->distributed || optimizer->reduction == KOLO_REDUCE_MEAN) return KOLO_OK;
+    if (!adasum)
+        return kolo_fail(KOLO_INVALID,
+                         ".optimizer: .op of kolo_distributed(): wanted KOLO_REDUCE_MEAN or KOLO_REDUCE_ADASUM, got "
+                         "another one, %d",
+                         (int)optimizer->reduction);
+    const char *beside = args->deterministic ? ".deterministic, which promises the same bits for any number of ranks"
+                         : optimizer->common.accumulate_steps > 1 ? ".accumulate_steps"
+                         : kolo_strategy_has_workers(kind)        ? "a strategy of workers, which exchange weights"
+                                                                  : NULL;
+    if (!beside) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED, ".optimizer: wanted KOLO_REDUCE_MEAN beside %s, got KOLO_REDUCE_ADASUM", beside);
+}
+
 /* Makes all checks before kolo_compile() changes the model. */
 static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimizer, kolo_metric_list *metrics,
                          const kolo_backend **backend)
@@ -52,6 +72,7 @@ static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimize
     KOLO_TRY(kolo_metric_list_make(&args->loss, args->metrics, outputs.dim[outputs.rank - 1], metrics));
     KOLO_TRY(check_last_activation(args->model, &args->loss));
     KOLO_TRY(check_precision(args->precision));
+    KOLO_TRY(check_reduction(args));
     return kolo_backend_find(args->backend, args->precision ? args->precision : KOLO_FLOAT32, backend);
 }
 

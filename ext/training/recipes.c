@@ -187,7 +187,8 @@ char *kolo_optimizer_bundle(const kolo_optimizer *optimizer)
         complete = *optimizer;
     }
     if (kind) write_optimizer(&r, &complete);
-    return json_of(&r, optimizer->distributed ? "))" : ")");
+    const char *adasum = optimizer->reduction == KOLO_REDUCE_ADASUM ? "), .op = KOLO_REDUCE_ADASUM)" : "))";
+    return json_of(&r, optimizer->distributed ? adasum : ")");
 }
 
 char *kolo_schedule_bundle(const kolo_schedule *schedule)

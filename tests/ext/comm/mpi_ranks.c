@@ -1,5 +1,6 @@
 /* One rank of the tests of mpi.c and of zmq_*.c: test_mpi.py starts it under mpirun, test_tf_config.py by TF_CONFIG, as
- * `mpi_ranks MODE`. It prints what went wrong and ends with 1, or with what the mode asks for. WITH_MPI: the program uses MPI by itself, too. */
+ * `mpi_ranks MODE`. It prints what went wrong and ends with 1, or with what the mode asks for. WITH_MPI: the program
+ * uses MPI by itself, too. */
 #include "conformance.h"
 
 #ifdef WITH_MPI
@@ -22,6 +23,21 @@ static bool everything(void)
     return check_comm(comm, (uint64_t)comm->size, 2, 150000);
 }
 
+/* Four ranks, three of them on one host. The order of the additions shows who adds first: within a host 10⁸ + 1 − 10⁸
+ * is 0 in floats, and the other host's 1 is added to that. In pairs of ranks, (10⁸ + 1) + (1 − 10⁸), all ones are lost.
+ */
+static bool over_hosts(void)
+{
+    static const float parts[] = {1e8F, 1, -1e8F, 1};
+    const char *text = getenv("KOLO_HIERARCHICAL_ALLREDUCE");
+    kolo_comm *comm = kolo_world_comm();
+    EXPECT(kolo_cross_size() == 2 && kolo_local_size() == (kolo_cross_rank() == 0 ? 3 : 1), "three and one");
+    float value = parts[kolo_rank()];
+    EXPECT(kolo_allreduce(&value, 1) == KOLO_OK, "allreduce");
+    EXPECT(value == (text && *text == '1' ? 1 : 0), "got %g", (double)value);
+    return check_comm(comm, 3, 1, 150000);
+}
+
 /* What the public calls make of good and bad arguments. */
 static bool public_calls(void)
 {
@@ -33,6 +49,11 @@ static bool public_calls(void)
     values[0] = (float)kolo_rank();
     EXPECT(kolo_allgather(values, 1, all) == KOLO_OK && all[last] == (float)last, "got %g", (double)all[last]);
     EXPECT(kolo_broadcast(values, 1, last) == KOLO_OK && values[0] == (float)last, "got %g", (double)values[0]);
+    float same[2] = {1, -4}, own[64] = {0};
+    own[kolo_rank()] = 2;
+    EXPECT(kolo_allreduce(same, 2, .op = KOLO_REDUCE_ADASUM) == KOLO_OK && same[0] == 1 && same[1] == -4, "averaged");
+    EXPECT(kolo_allreduce(own, size, .op = KOLO_REDUCE_ADASUM) == KOLO_OK, "Adasum");
+    for (int r = 0; r < size; r++) EXPECT(own[r] == 2, "added: got %g", (double)own[r]);
     EXPECT(kolo_barrier() == KOLO_OK && kolo_allreduce(NULL, 0) == KOLO_OK, "nothing to move");
     EXPECT(kolo_allreduce(NULL, 3) == KOLO_INVALID, "NULL");
     EXPECT(kolo_allreduce(values, -1) == KOLO_INVALID, "a negative count");
@@ -245,6 +266,7 @@ int main(int argc, char **argv)
     if (strcmp(mode, "check") == 0)
         passed = everything() && public_calls() && even_calls() && uneven_calls() && messages() && bad_messages();
     if (strcmp(mode, "nested") == 0) passed = nested();
+    if (strcmp(mode, "hosts") == 0) passed = over_hosts();
     if (strcmp(mode, "huge") == 0) passed = huge();
     if (strcmp(mode, "again") == 0) {
         kolo_finish();

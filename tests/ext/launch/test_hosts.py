@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from ext.launch.launched import Job, sentences
+from mpi_workshop import BUILD, compile_program
 
 
 def as_root(*words):
@@ -50,3 +51,14 @@ def test_a_host_that_vanishes_is_named(other_host):
     assert job.code == 137 and any(line.startswith("rank 1 (elsewhere, pid ") and "does not answer any more" in line
                                    for line in sentences(job.err)), job.err
     assert job.gone_within(60) is not None  # the ranks there end, too, without kolorun
+
+
+@pytest.mark.parametrize("hierarchical", [1, pytest.param(0, marks=pytest.mark.long("the same without"))])
+def test_ranks_reduce_host_by_host(other_host, tmp_path, monkeypatch, hierarchical):
+    """Three ranks here, one there: the program knows by the order of additions who added first."""
+    _, _, agent = other_host
+    program = compile_program(tmp_path / "mpi_ranks", BUILD / "lib")
+    monkeypatch.setenv("KOLO_HIERARCHICAL_ALLREDUCE", str(hierarchical))
+    job = Job("-np", 4, "-H", "10.99.8.1:3,10.99.8.2:1", "--mpi-args", f"--mca plm_rsh_agent {agent}", program, "hosts")
+    job.finish(timeout=90)
+    assert job.code == 0, job.err
