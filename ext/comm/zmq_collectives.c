@@ -9,7 +9,6 @@
 
 #include "comm/sum.h"
 #include "comm/zmq_comm.h"
-#include "core/clock.h"
 
 /* ---------------------------------------------------------------- meeting */
 
@@ -61,7 +60,6 @@ static kolo_status meet(kolo_comm *comm, const kolo_collective *call)
     me->calls[comm->rank] = *call;
     came[comm->rank] = true;
     kolo_status status = wait_for_all(me, came);
-    me->met = kolo_now();
     free(came);
     return status;
 }
@@ -247,6 +245,7 @@ static void zmq_close_comm(kolo_comm *comm)
     }
     if (me->context) zmq_ctx_term(me->context); /* waits until the last letters are sent, or LINGER has passed */
     kolo_cluster_free(&me->cluster);
+    pthread_mutex_destroy(&me->lock);
     free(me->items);
     free(me->peers);
     free(me->calls);

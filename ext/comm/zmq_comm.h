@@ -14,6 +14,7 @@
 #ifndef KOLO_COMM_ZMQ_COMM_H
 #define KOLO_COMM_ZMQ_COMM_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <zmq.h>
@@ -62,9 +63,9 @@ typedef struct peer {
     void *link, *monitor; /* a lower rank: the connection to it, and the reports on that; a higher rank: NULL */
     unsigned char identity[IDENTITY]; /* of a higher rank */
     int descriptor;                   /* of a higher rank's connection */
-    bool present;                     /* it has joined */
-    bool left, failed, gone; /* it has finished in order; has said that it failed; its connection is closed */
-    uint64_t life;           /* signs of life that have arrived */
+    atomic_bool present;              /* it has joined */
+    atomic_bool left, failed, gone; /* it has finished in order; has said that it failed; its connection is closed */
+    _Atomic uint64_t life;          /* signs of life that have arrived */
 } peer;
 
 typedef struct zmq_comm {
@@ -78,16 +79,23 @@ typedef struct zmq_comm {
     letter *first, **end;   /* the letters that nobody has taken, oldest first */
     kolo_collective *calls; /* [size] of the current meeting */
     double stall_limit;     /* seconds; 0: none */
-    double met;             /* when the ranks met for the last time */
+    double shown;           /* when this rank gave its last sign of life */
     unsigned char identity[IDENTITY];
     atomic_bool aborted;
-    int culprit;  /* the rank whose failure ended the job; this one, as long as no other has failed */
+    /* A collective may run in a queue's thread (queue.h) while another thread sends a message or gives a sign of life.
+     * ZeroMQ's sockets serve one thread at a time. */
+    pthread_mutex_t lock; /* guards the sockets and the list of letters */
+    atomic_int wanted; /* threads that want the lock, for which one that waits for letters makes way */
+    atomic_int culprit; /* the rank whose failure ended the job; this one, as long as no other has failed */
     int refusals; /* that lower ranks have sent */
 } zmq_comm;
 
 extern const kolo_comm_kind kolo_zmq_kind;
 
 /* --- zmq_messages.c --- */
+
+void kolo_zmq_lock(zmq_comm *me);
+void kolo_zmq_unlock(zmq_comm *me);
 
 /* Sends the head and the parts as one letter. Does not wait. */
 kolo_status kolo_zmq_post(zmq_comm *me, int to, letter_head head, const void *data, size_t bytes);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "comm/mailbox.h"
 
@@ -21,7 +22,20 @@ static bool is_lower(const zmq_comm *me, int rank)
     return rank < me->comm.rank;
 }
 
-kolo_status kolo_zmq_post(zmq_comm *me, int to, letter_head head, const void *data, size_t bytes)
+void kolo_zmq_lock(zmq_comm *me)
+{
+    atomic_fetch_add(&me->wanted, 1);
+    pthread_mutex_lock(&me->lock);
+    atomic_fetch_sub(&me->wanted, 1);
+}
+
+void kolo_zmq_unlock(zmq_comm *me)
+{
+    pthread_mutex_unlock(&me->lock);
+}
+
+/* The caller holds the lock. */
+static kolo_status post(zmq_comm *me, int to, letter_head head, const void *data, size_t bytes)
 {
     const peer *receiver = &me->peers[to];
     void *socket = is_lower(me, to) ? receiver->link : me->listener;
@@ -36,6 +50,14 @@ kolo_status kolo_zmq_post(zmq_comm *me, int to, letter_head head, const void *da
     zmq_msg_close(&message);
     if (reason == EHOSTUNREACH) return fail_gone(me, to);
     return kolo_fail(KOLO_COMM, "cannot send to rank %d: %s", to, zmq_strerror(reason));
+}
+
+kolo_status kolo_zmq_post(zmq_comm *me, int to, letter_head head, const void *data, size_t bytes)
+{
+    kolo_zmq_lock(me);
+    kolo_status status = post(me, to, head, data, bytes);
+    kolo_zmq_unlock(me);
+    return status;
 }
 
 /* ---------------------------------------------------------------- what arrives */
@@ -154,7 +176,7 @@ static void read_monitor(zmq_comm *me, void *monitor, int from)
 }
 
 /* The monitors come first: what a rank has sent before its connection was closed is read after that. */
-kolo_status kolo_zmq_pump(zmq_comm *me, long milliseconds)
+static kolo_status read_all(zmq_comm *me, long milliseconds)
 {
     if (zmq_poll(me->items, me->item_count, milliseconds) < 0 && zmq_errno() != EINTR)
         return kolo_fail(KOLO_COMM, "cannot wait for messages: %s", zmq_strerror(zmq_errno()));
@@ -162,6 +184,18 @@ kolo_status kolo_zmq_pump(zmq_comm *me, long milliseconds)
     for (int r = 0; r < me->comm.rank; r++) read_monitor(me, me->peers[r].monitor, r);
     for (int r = 0; r < me->comm.rank; r++) KOLO_TRY(read_socket(me, me->peers[r].link, r));
     return read_socket(me, me->listener, -1);
+}
+
+kolo_status kolo_zmq_pump(zmq_comm *me, long milliseconds)
+{
+    if (milliseconds > 0 && atomic_load(&me->wanted) > 0) {
+        usleep(1000); /* a lock that is given up and taken at once would not pass on */
+        milliseconds = 0;
+    }
+    kolo_zmq_lock(me);
+    kolo_status status = read_all(me, milliseconds);
+    kolo_zmq_unlock(me);
+    return status;
 }
 
 /* ---------------------------------------------------------------- taking letters */
@@ -188,7 +222,10 @@ static letter *take_out(zmq_comm *me, letter **at)
 
 letter *kolo_zmq_find(zmq_comm *me, letter_kind kind, int from, int tag)
 {
-    return take_out(me, look_for(me, kind, from, tag));
+    kolo_zmq_lock(me);
+    letter *found = take_out(me, look_for(me, kind, from, tag));
+    kolo_zmq_unlock(me);
+    return found;
 }
 
 /* A rank that another one has named comes first: others may be gone because of it. */
@@ -235,9 +272,13 @@ kolo_status kolo_zmq_send(kolo_comm *comm, const void *data, size_t bytes, int t
     return kolo_zmq_post((zmq_comm *)comm, to, (letter_head){LETTER_MESSAGE, tag}, data, bytes);
 }
 
-static bool describe(const letter *found, kolo_message *message)
+/* Whether there is such a message, and which. It stays in the list. */
+static bool describe(zmq_comm *me, int from, int tag, kolo_message *message)
 {
+    kolo_zmq_lock(me);
+    const letter *found = *look_for(me, LETTER_MESSAGE, from, tag);
     if (found) *message = (kolo_message){.from = found->from, .tag = found->head.tag, .bytes = (int64_t)found->bytes};
+    kolo_zmq_unlock(me);
     return found;
 }
 
@@ -245,7 +286,7 @@ kolo_status kolo_zmq_probe(kolo_comm *comm, int from, int tag, bool *there, kolo
 {
     zmq_comm *me = (zmq_comm *)comm;
     KOLO_TRY(kolo_zmq_pump(me, 0));
-    *there = describe(*look_for(me, LETTER_MESSAGE, from, tag), message);
+    *there = describe(me, from, tag, message);
     return KOLO_OK;
 }
 
@@ -253,7 +294,7 @@ kolo_status kolo_zmq_receive(kolo_comm *comm, void *data, size_t room, int from,
 {
     zmq_comm *me = (zmq_comm *)comm;
     KOLO_TRY(kolo_zmq_pump(me, 0));
-    while (!describe(*look_for(me, LETTER_MESSAGE, from, tag), message)) {
+    while (!describe(me, from, tag, message)) {
         KOLO_TRY(kolo_zmq_check_peers(me));
         if (from != KOLO_ANY_RANK && me->peers[from].left)
             return kolo_fail(KOLO_COMM, "rank %d has finished without sending this message", from);

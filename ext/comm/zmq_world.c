@@ -9,13 +9,16 @@
 
 static zmq_comm *world_comm; /* whose ranks are told that this one lives */
 
-/* Only the thread that has joined the ranks calls this, and only while it computes. */
+/* Only the thread that has joined the ranks calls this, and only while it computes. If another thread is just in a
+ * collective, this rank has come, and needs no sign of life. */
 static void show_life(void)
 {
     zmq_comm *me = world_comm;
     double now = kolo_now();
-    if (!me || me->stall_limit <= 0 || now - me->met < me->stall_limit / 4) return;
-    me->met = now;
+    if (!me || me->stall_limit <= 0 || now - me->shown < me->stall_limit / 4) return;
+    me->shown = now;
+    if (pthread_mutex_trylock(&me->lock) != 0) return;
+    kolo_zmq_unlock(me);
     for (int r = 0; r < me->comm.size; r++) {
         bool hears = r != me->comm.rank && !me->peers[r].left && !me->peers[r].gone;
         if (hears && kolo_zmq_post(me, r, (letter_head){LETTER_LIFE, 0}, NULL, 0) != KOLO_OK) kolo_failure_take();
@@ -87,6 +90,7 @@ static kolo_status world_open(int *argc, char ***argv, kolo_world *world)
     if (!me) return kolo_fail_memory(sizeof *me, "the ranks");
     me->comm.kind = &kolo_zmq_kind;
     me->end = &me->first;
+    pthread_mutex_init(&me->lock, NULL);
     *world = (kolo_world){.comm = &me->comm};
     kolo_status status = open_comm(me);
     if (status == KOLO_OK) status = find_hosts(me, world);
@@ -95,7 +99,7 @@ static kolo_status world_open(int *argc, char ***argv, kolo_world *world)
         kolo_zmq_kind.close(&me->comm);
         return status;
     }
-    me->met = kolo_now();
+    me->shown = kolo_now();
     world_comm = me;
     kolo_life_tell(show_life);
     return KOLO_OK;
