@@ -23,10 +23,10 @@ def program(tmp_path_factory):
     return target
 
 
-def run(program, fault, ranks=3, launch=()):
+def run(program, fault, ranks=3, launch=(), **variables):
     launcher = [BUILD / "bin/kolorun", "-np", str(ranks), *launch] if ranks > 1 else []
     return patience.run([str(word) for word in [*launcher, program]], capture_output=True, text=True, timeout=60,
-                        env={**os.environ, "KOLO_FAULT": fault})
+                        env={**os.environ, "KOLO_FAULT": fault, **variables})
 
 
 @pytest.mark.parametrize("what, code, ending", [("kill", 137, "rank 1"), ("segv", 139, "rank 1"), ("exit", 1, "rank 1")])
@@ -36,6 +36,14 @@ def test_a_process_dies_at_its_step(program, what, code, ending):
     assert done.returncode == code, said
     assert f"fault: rank 1, step 7: {what}, as it was asked for" in said
     assert any(line.startswith("kolorun: ") and ending in line for line in said.splitlines()), said
+
+
+def test_a_rank_that_ends_before_kolo_init_is_named(program):
+    """MPI notices it now and then; otherwise the others wait in kolo_init() until the limit."""
+    done = run(program, "", launch=["--stall-limit", "3"], LEAVES_BEFORE_INIT="1")
+    said = done.stdout + done.stderr
+    named = r"^kolorun: rank 1 \(.*\)(: exited with code 0 before MPI_Finalize| had ended with code 0 before the failure of)"
+    assert done.returncode == 1 and re.search(named, said, re.M), said
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2])
