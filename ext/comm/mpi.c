@@ -1,5 +1,5 @@
 /* Ranks: the plugin libkolo_mpi.so, the only part of Kolo that includes mpi.h. This file starts and ends MPI and finds
- * out how the ranks are placed; mpi_collectives.c, mpi_meet.c and mpi_messages.c communicate.
+ * out how the ranks are placed; the other files mpi_*.c communicate.
  *
  * Most of these files handle four problems:
  *   - MPI counts in int, Kolo in 64 bits: larger data are sent in pieces.
@@ -160,22 +160,35 @@ static int find_memory(const memory_file *file)
     return -1;
 }
 
-/* Makes memory that all ranks of this host share. It is kept until the process ends, because kolo_init() may be called
- * again. If one rank cannot map the memory, no rank uses it. The memory is not in /dev/shm, which Docker makes small:
- * there MPI_Win_allocate_shared hangs, or returns memory that cannot be used. */
-static kolo_status share_memory(mpi_comm *me, MPI_Comm host)
+/* If one rank cannot map the memory, no rank uses it. The memory is not in /dev/shm, which Docker makes small: there
+ * MPI_Win_allocate_shared hangs, or returns memory that cannot be used. */
+kolo_status kolo_mpi_share_memory(mpi_comm *me, void **memory, size_t *bytes)
 {
-    size_t bytes = kolo_shared_bytes(me->comm.size);
+    *memory = NULL;
+    *bytes = kolo_shared_bytes(me->comm.size);
     memory_file file = {0};
-    int number = me->comm.rank == 0 ? make_memory(bytes, &file) : -1;
-    KOLO_TRY(kolo_mpi_check(me, MPI_Bcast(&file, sizeof file, MPI_BYTE, 0, host), "MPI_Bcast"));
+    int number = me->comm.rank == 0 ? make_memory(*bytes, &file) : -1;
+    KOLO_TRY(kolo_mpi_check(me, MPI_Bcast(&file, sizeof file, MPI_BYTE, 0, me->handle), "MPI_Bcast"));
     if (me->comm.rank != 0) number = find_memory(&file);
-    void *memory = number >= 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, number, 0) : MAP_FAILED;
-    int failed = memory == MAP_FAILED;
-    KOLO_TRY(kolo_mpi_check(me, MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, host), "MPI_Allreduce"));
+    void *mapped = number >= 0 ? mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, number, 0) : MAP_FAILED;
+    int failed = mapped == MAP_FAILED;
+    KOLO_TRY(kolo_mpi_check(me, MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, me->handle),
+                            "MPI_Allreduce"));
     if (number >= 0) close(number);
-    if (!failed) return kolo_shared_open(&kolo_mpi_process.shared, memory, me->comm.rank, me->comm.size);
-    if (memory != MAP_FAILED) munmap(memory, bytes);
+    if (!failed) *memory = mapped;
+    else if (mapped != MAP_FAILED) munmap(mapped, *bytes);
+    return KOLO_OK;
+}
+
+/* Memory of all ranks. It is kept until the process ends, because kolo_init() may be called again. */
+static kolo_status share_memory(mpi_comm *me)
+{
+    kolo_shared *shared = &kolo_mpi_process.shared;
+    void *memory = NULL;
+    size_t bytes;
+    if (shared->size == 0) KOLO_TRY(kolo_mpi_share_memory(me, &memory, &bytes));
+    if (memory) KOLO_TRY(kolo_shared_open(shared, memory, me->comm.rank, me->comm.size));
+    if (shared->size > 0) me->shared = shared;
     return KOLO_OK;
 }
 
@@ -203,22 +216,29 @@ static void make_progress(void)
 }
 
 /* Ranks of several hosts meet by messages, whose receiver is rank 0. */
-static kolo_status prepare_meetings(mpi_comm *me, bool share)
+static kolo_status prepare_messages(mpi_comm *me)
+{
+    size_t size = (size_t)me->comm.size;
+    me->next = kolo_mpi_process.messaging;
+    kolo_mpi_process.messaging = me;
+    me->met = kolo_now();
+    kolo_life_tell(kolo_mpi_show_life);
+    me->joined = calloc(size, sizeof *me->joined);
+    if (me->comm.rank == 0) me->calls = calloc(size, sizeof *me->calls);
+    bool fine = me->joined && (me->calls || me->comm.rank != 0);
+    return fine ? KOLO_OK : kolo_fail_memory(size * sizeof *me->calls, "the ranks' calls");
+}
+
+kolo_status kolo_mpi_prepare_meetings(mpi_comm *me)
 {
     enum { SPINS = 20000 }; /* about a millisecond */
-    me->meets = share;
-    me->shares = share && me->crowded;
     me->stall_limit = kolo_stall_limit();
-    kolo_mpi_process.shared.stall_limit = me->stall_limit;
-    kolo_mpi_process.shared.spins = me->crowded ? 0 : SPINS;
-    kolo_mpi_process.shared.idle = make_progress;
-    if (share || me->comm.size == 1) return KOLO_OK;
-    kolo_mpi_process.world = me;
-    kolo_mpi_process.met = kolo_now();
-    kolo_life_tell(kolo_mpi_show_life);
-    if (me->comm.rank != 0) return KOLO_OK;
-    me->calls = calloc((size_t)me->comm.size, sizeof *me->calls);
-    return me->calls ? KOLO_OK : kolo_fail_memory((size_t)me->comm.size * sizeof *me->calls, "the ranks' calls");
+    me->shares = me->shared && me->crowded;
+    if (!me->shared) return me->comm.size > 1 ? prepare_messages(me) : KOLO_OK;
+    me->shared->stall_limit = me->stall_limit;
+    me->shared->spins = me->crowded ? 0 : SPINS;
+    me->shared->idle = make_progress;
+    return KOLO_OK;
 }
 
 static kolo_status find_layout(mpi_comm *me, kolo_world *world)
@@ -235,8 +255,8 @@ static kolo_status find_layout(mpi_comm *me, kolo_world *world)
     kolo_status status = find_hosts(me, host, world);
     if (status == KOLO_OK) status = find_crowded(me, host);
     bool may_share = KOLO_MPI_SHARED && me->comm.size > 1 && world->cross_size == 1;
-    if (status == KOLO_OK && may_share && kolo_mpi_process.shared.size == 0) status = share_memory(me, host);
-    if (status == KOLO_OK) status = prepare_meetings(me, may_share && kolo_mpi_process.shared.size > 0);
+    if (status == KOLO_OK && may_share) status = share_memory(me);
+    if (status == KOLO_OK) status = kolo_mpi_prepare_meetings(me);
     MPI_Comm_free(&host);
     return status;
 }

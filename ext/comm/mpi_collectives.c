@@ -34,18 +34,12 @@ static MPI_Op operation_of(kolo_reduce_op reduction)
     return operations[reduction];
 }
 
-static kolo_status mpi_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
+kolo_status kolo_mpi_reduce_all(mpi_comm *me, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
 {
-    mpi_comm *me = (mpi_comm *)comm;
     MPI_Datatype datatype = type_of(type);
     MPI_Op operation = operation_of(reduction);
     int64_t width = (int64_t)kolo_type_bytes(type), most = KOLO_MPI_PIECE / width;
     MPI_Request request;
-    if (me->shares)
-        return kolo_mpi_shared_result(me,
-                                      kolo_shared_allreduce(&kolo_mpi_process.shared, values, count, type, reduction));
-    kolo_collective call = kolo_call_allreduce(count, type, reduction);
-    KOLO_TRY(kolo_mpi_meet(comm, &call));
     for (int64_t at = 0; at < count; at += most) {
         int piece = (int)(count - at < most ? count - at : most);
         KOLO_TRY(COLLECTIVE(me, MPI_Allreduce, MPI_Iallreduce, MPI_IN_PLACE, (char *)values + at * width, piece,
@@ -54,12 +48,21 @@ static kolo_status mpi_allreduce(kolo_comm *comm, void *values, int64_t count, k
     return KOLO_OK;
 }
 
+static kolo_status mpi_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
+{
+    mpi_comm *me = (mpi_comm *)comm;
+    if (me->shares)
+        return kolo_mpi_shared_result(me, kolo_shared_allreduce(me->shared, values, count, type, reduction));
+    kolo_collective call = kolo_call_allreduce(count, type, reduction);
+    KOLO_TRY(kolo_mpi_meet(comm, &call));
+    return kolo_mpi_reduce_all(me, values, count, type, reduction);
+}
+
 static kolo_status mpi_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
 {
     mpi_comm *me = (mpi_comm *)comm;
     MPI_Request request;
-    if (me->shares)
-        return kolo_mpi_shared_result(me, kolo_shared_broadcast(&kolo_mpi_process.shared, data, bytes, root));
+    if (me->shares) return kolo_mpi_shared_result(me, kolo_shared_broadcast(me->shared, data, bytes, root));
     kolo_collective call = kolo_call_broadcast(bytes, root);
     KOLO_TRY(kolo_mpi_meet(comm, &call));
     for (size_t at = 0; at < bytes; at += KOLO_MPI_PIECE) {
@@ -130,6 +133,12 @@ static kolo_status receive_part(exchange *x, char *data, size_t bytes, int from)
     return KOLO_OK;
 }
 
+/* A rank that has joined exchanges nothing. */
+static bool takes_part(const mpi_comm *me, int rank)
+{
+    return me->joined_count == 0 || !me->joined[rank];
+}
+
 static kolo_status exchange_parts(mpi_comm *me, const void *send, const size_t *send_bytes, const size_t *send_offsets,
                                   void *receive, const size_t *receive_bytes, const size_t *receive_offsets)
 {
@@ -141,8 +150,9 @@ static kolo_status exchange_parts(mpi_comm *me, const void *send, const size_t *
     kolo_copy_bytes((char *)receive + receive_offsets[rank], (const char *)send + send_offsets[rank], send_bytes[rank]);
     for (int i = 1; i < size; i++) { /* each begins with its neighbour, so that not all begin with the same rank */
         int to = (rank + i) % size, from = (rank - i + size) % size;
-        KOLO_GO(done, receive_part(&x, (char *)receive + receive_offsets[from], receive_bytes[from], from));
-        KOLO_GO(done, send_part(&x, (const char *)send + send_offsets[to], send_bytes[to], to));
+        if (takes_part(me, from))
+            KOLO_GO(done, receive_part(&x, (char *)receive + receive_offsets[from], receive_bytes[from], from));
+        if (takes_part(me, to)) KOLO_GO(done, send_part(&x, (const char *)send + send_offsets[to], send_bytes[to], to));
     }
     status = kolo_mpi_wait_all(me, x.requests, x.statuses, x.count, "MPI_Waitall");
 done:
@@ -181,13 +191,11 @@ static kolo_status mpi_allgatherv(kolo_comm *comm, const void *data, void *all, 
 
 /* Uses MPI_Allgather, which is faster for many ranks with few bytes, unless the bytes of all ranks exceed
  * KOLO_MPI_PIECE. */
-static kolo_status mpi_allgather(kolo_comm *comm, const void *data, size_t bytes, void *all)
+kolo_status kolo_mpi_gather_all(mpi_comm *me, const void *data, size_t bytes, void *all)
 {
-    mpi_comm *me = (mpi_comm *)comm;
+    kolo_comm *comm = &me->comm;
     size_t size = (size_t)comm->size;
     MPI_Request request;
-    kolo_collective call = kolo_call_make(KOLO_CALL_ALLGATHER, (int64_t)bytes);
-    KOLO_TRY(kolo_mpi_meet(comm, &call));
     if (bytes <= KOLO_MPI_PIECE / size) {
         kolo_copy_bytes((char *)all + (size_t)comm->rank * bytes, data, bytes);
         return COLLECTIVE(me, MPI_Allgather, MPI_Iallgather, MPI_IN_PLACE, 0, MPI_BYTE, all, (int)bytes, MPI_BYTE,
@@ -202,6 +210,13 @@ static kolo_status mpi_allgather(kolo_comm *comm, const void *data, size_t bytes
     kolo_status status = gather_parts(comm, data, all, parts, offsets);
     free(parts);
     return status;
+}
+
+static kolo_status mpi_allgather(kolo_comm *comm, const void *data, size_t bytes, void *all)
+{
+    kolo_collective call = kolo_call_make(KOLO_CALL_ALLGATHER, (int64_t)bytes);
+    KOLO_TRY(kolo_mpi_meet(comm, &call));
+    return kolo_mpi_gather_all((mpi_comm *)comm, data, bytes, all);
 }
 
 /* --- the ranks --- */
@@ -221,15 +236,14 @@ static void mpi_lose(kolo_comm *comm)
 static void mpi_close(kolo_comm *comm)
 {
     mpi_comm *me = (mpi_comm *)comm;
-    if (kolo_mpi_process.world == me) {
-        kolo_life_tell(NULL);
-        kolo_mpi_process.world = NULL;
-    }
+    if (me->numbers) kolo_mpi_leave(me);
+    if (!me->shared) kolo_mpi_close_meetings(me);
+    if (!kolo_mpi_process.lost) kolo_mpi_free_late_messages(me);
     if (!kolo_mpi_process.lost && me->points != MPI_COMM_NULL) MPI_Comm_free(&me->points);
     if (!kolo_mpi_process.lost) MPI_Comm_free(&me->handle);
-    free(me->calls);
+    if (me->numbers) kolo_mpi_close_part(me);
+    else kolo_mpi_process.open--;
     free(me);
-    kolo_mpi_process.open--;
 }
 
 const kolo_comm_kind kolo_mpi_kind = {
@@ -244,6 +258,8 @@ const kolo_comm_kind kolo_mpi_kind = {
     .send = kolo_mpi_send,
     .receive = kolo_mpi_receive,
     .probe = kolo_mpi_probe,
+    .split = kolo_mpi_split,
+    .join = kolo_mpi_join,
     .abort = mpi_abort,
     .lose = mpi_lose,
     .close = mpi_close,

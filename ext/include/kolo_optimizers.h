@@ -120,9 +120,13 @@ typedef struct kolo_novograd_args {
     double epsilon; /* default 1e-8 */
 } kolo_novograd_args;
 
+typedef struct kolo_own_comm kolo_own_comm; /* kolo_tools.h */
+
 typedef struct kolo_optimizer {
     const kolo_optimizer_kind *kind;
-    bool distributed; /* set by kolo_distributed() */
+    bool distributed; /* these are set by kolo_distributed() */
+    const kolo_own_comm *comm;
+    bool sparse_as_dense;
     union {
         kolo_common_args common;
         kolo_sgd_args sgd;
@@ -151,11 +155,31 @@ typedef struct kolo_optimizer {
 #define kolo_lamb(...)     ((kolo_optimizer){.kind = &kolo_lamb_kind, .lamb = {._ = #__VA_ARGS__, __VA_ARGS__}})
 #define kolo_novograd(...) ((kolo_optimizer){.kind = &kolo_novograd_kind, .novograd = {._ = #__VA_ARGS__, __VA_ARGS__}})
 
+typedef struct kolo_distributed_args {
+    int _;
+    kolo_optimizer optimizer;
+    kolo_guard *guard;
+    const kolo_own_comm *comm; /* an all-reduce of your own (section 10) sums the gradients over the ranks; Kolo keeps the
+                                  pointer. Not with .deterministic or a strategy of workers. Default: the built-in one */
+    bool sparse_as_dense;      /* the gradients of embeddings are summed by the all-reduce, too. Default: see below */
+} kolo_distributed_args;
+
 /* Data parallelism between ranks, as in Horovod: the optimizer receives the gradient averaged over all samples of all
- * ranks. With one rank nothing changes. The learning rate is used as given. */
-static inline kolo_optimizer kolo_distributed(kolo_optimizer optimizer)
+ * ranks. With one rank nothing changes. The learning rate is used as given.
+ *
+ * A batch changes only a few rows of a large embedding, [words][width]. Ranks then send only the rows whose gradient is
+ * not zero, with their numbers (an allgatherv; Horovod: IndexedSlices), and each adds them up in the order of the ranks.
+ * They do so for an embedding of at least 2¹⁶ elements in each step in which this moves fewer bytes than the all-reduce:
+ * if all ranks together have r such rows, for r · (width + 1) < 2 · words · width. The sums are those of the all-reduce
+ * but for the order of additions. Gradients on a GPU, those of .deterministic and those of an own .comm are always summed
+ * whole. */
+#define kolo_distributed(...) kolo_distributed_at(&(const kolo_distributed_args){._ = 0, __VA_ARGS__})
+static inline kolo_optimizer kolo_distributed_at(const kolo_distributed_args *args)
 {
+    kolo_optimizer optimizer = args->optimizer;
     optimizer.distributed = true;
+    optimizer.comm = args->comm;
+    optimizer.sparse_as_dense = args->sparse_as_dense;
     return optimizer;
 }
 

@@ -5,6 +5,7 @@
 
 #include "comm/call.h"
 #include "comm/sum.h"
+#include "runtime/process_set.h"
 
 /* ---------------------------------------------------------------- arguments */
 
@@ -51,7 +52,8 @@ static void divide(void *values, int64_t count, kolo_type type, int by)
 
 static kolo_status allreduce(const kolo_allreduce_args *args, kolo_type type)
 {
-    kolo_comm *ranks = kolo_world_comm();
+    kolo_comm *ranks;
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
     KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
     KOLO_TRY(check_reduction(args->op, type));
     KOLO_TRY(ranks->kind->allreduce(ranks, args->values, args->count, type, args->op));
@@ -90,8 +92,11 @@ static kolo_status grouped_allreduce(const kolo_grouped_allreduce_args *args)
     if (!packed) return kolo_fail_memory(bytes, "the arrays of a group");
     for (int i = 0; i < args->number; at += args->counts[i++])
         kolo_copy_bytes(packed + at, args->arrays[i], (size_t)args->counts[i] * sizeof(float));
-    kolo_status status =
-        allreduce(&(kolo_allreduce_args){.values = packed, .count = total, .op = args->op}, KOLO_TYPE_FLOAT);
+    kolo_status status = allreduce(&(kolo_allreduce_args){.values = packed,
+                                                          .count = total,
+                                                          .op = args->op,
+                                                          .process_set = args->process_set},
+                                   KOLO_TYPE_FLOAT);
     at = 0;
     for (int i = 0; i < args->number && status == KOLO_OK; at += args->counts[i++])
         kolo_copy_bytes(args->arrays[i], packed + at, (size_t)args->counts[i] * sizeof(float));
@@ -107,9 +112,8 @@ kolo_status kolo_grouped_allreduce_at(const kolo_grouped_allreduce_args *args, k
 
 /* Sends each rank its part of the values, and reduces the parts that come, in the order of the ranks. Each element is
  * moved once, and no rank computes another one's part. */
-static kolo_status reduce_parts(const kolo_reduce_scatter_args *args, kolo_type type)
+static kolo_status reduce_parts(const kolo_reduce_scatter_args *args, kolo_type type, kolo_comm *ranks)
 {
-    kolo_comm *ranks = kolo_world_comm();
     size_t size = (size_t)ranks->size, part = (size_t)args->count * kolo_type_bytes(type);
     char *parts = malloc(size * part + 1);
     size_t *bytes = malloc(2 * size * sizeof *bytes), *offsets = bytes + size;
@@ -134,14 +138,16 @@ static kolo_status reduce_parts(const kolo_reduce_scatter_args *args, kolo_type 
 
 static kolo_status reduce_scatter(const kolo_reduce_scatter_args *args, kolo_type type)
 {
-    KOLO_TRY(kolo_check_array(args->values, args->count, kolo_size(), type, "values"));
+    kolo_comm *ranks;
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
+    KOLO_TRY(kolo_check_array(args->values, args->count, ranks->size, type, "values"));
     KOLO_TRY(kolo_check_array(args->mine, args->count, 1, type, "elements of room for this rank's part"));
     KOLO_TRY(check_reduction(args->op, type));
     kolo_call_describe(type, KOLO_CALL_REDUCE_SCATTER);
-    kolo_status status = reduce_parts(args, type);
+    kolo_status status = reduce_parts(args, type, ranks);
     kolo_call_plain();
     KOLO_TRY(status);
-    if (args->op == KOLO_REDUCE_MEAN) divide(args->mine, args->count, type, kolo_size());
+    if (args->op == KOLO_REDUCE_MEAN) divide(args->mine, args->count, type, ranks->size);
     return KOLO_OK;
 }
 
@@ -155,12 +161,14 @@ kolo_status kolo_reduce_scatter_at(const kolo_reduce_scatter_args *args, kolo_ty
 
 static kolo_status broadcast(const kolo_broadcast_args *args, kolo_type type)
 {
-    kolo_comm *ranks = kolo_world_comm();
+    kolo_comm *ranks;
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
     KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
     KOLO_TRY(check_rank(args->root, "root"));
+    int root = kolo_process_set_member(args->process_set, args->root);
+    if (root < 0) return kolo_fail(KOLO_INVALID, "wanted a root in the .process_set, got rank %d", args->root);
     kolo_call_describe(type, KOLO_CALL_NONE);
-    kolo_status status =
-        ranks->kind->broadcast(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->root);
+    kolo_status status = ranks->kind->broadcast(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), root);
     kolo_call_plain();
     return status;
 }
@@ -173,7 +181,8 @@ kolo_status kolo_broadcast_at(const kolo_broadcast_args *args, kolo_type type, k
 
 static kolo_status allgather(const kolo_allgather_args *args, kolo_type type)
 {
-    kolo_comm *ranks = kolo_world_comm();
+    kolo_comm *ranks;
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
     KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
     KOLO_TRY(kolo_check_array(args->all, args->count, ranks->size, type, "elements of room for all ranks' values"));
     kolo_call_describe(type, KOLO_CALL_NONE);
@@ -189,9 +198,23 @@ kolo_status kolo_allgather_at(const kolo_allgather_args *args, kolo_type type, k
     return kolo_leave(scope, allgather(args, type));
 }
 
-kolo_status kolo_barrier_at(kolo_here here)
+static kolo_status barrier(const kolo_barrier_args *args)
+{
+    kolo_comm *ranks;
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
+    return ranks->kind->barrier(ranks);
+}
+
+kolo_status kolo_barrier_at(const kolo_barrier_args *args, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_barrier", here);
+    return kolo_leave(scope, barrier(args));
+}
+
+int kolo_join_at(kolo_here here)
+{
+    int last = -1;
     kolo_comm *ranks = kolo_world_comm();
-    return kolo_leave(scope, ranks->kind->barrier(ranks));
+    kolo_scope scope = kolo_enter("kolo_join", here);
+    return kolo_leave(scope, ranks->kind->join(ranks, &last)) == KOLO_OK ? last : -1;
 }

@@ -12,6 +12,7 @@
 #include "comm/tf_config.h"
 #include "core/plugin.h"
 #include "runtime/fault.h"
+#include "runtime/process_set.h"
 
 static struct {
     const kolo_world_kind *world_kind; /* NULL: the process is not part of a job */
@@ -111,6 +112,7 @@ int kolo_finish(void)
     bool failed = output_lost() || kolo_failed();
     int code = !failed ? 0 : runtime.wrong_use ? KOLO_EXIT_USE : KOLO_EXIT_FAILED;
     kolo_failure_take(); /* drops a failure of closing something after the last call, which no call will report */
+    kolo_process_sets_close(code == 0);
     if (runtime.world_kind) runtime.world_kind->close(&runtime.world, code);
     runtime.world_kind = NULL;
     kolo_error_speak_as(0, 1);
