@@ -220,7 +220,8 @@ kolo_status kolo_replica_allreduce(kolo_replica *replica)
     else KOLO_TRY(agree_by_allreduce(replica));
     replica->timings.reduce += kolo_now() - started - (replica->timings.waiting - waited);
     bool once = shares && replica->group == replica->local;
-    replica->timings.reduced_bytes += (once ? 1 : 2) * slice_bytes(replica) - replica->saved_bytes;
+    if (replica->complete || once || trainer->model->settings.deterministic)
+        replica->timings.reduced_bytes += (once ? 1 : 2) * slice_bytes(replica) - replica->saved_bytes;
     return KOLO_OK;
 }
 
