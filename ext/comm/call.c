@@ -306,6 +306,12 @@ double kolo_stall_limit(void)
     return limit;
 }
 
+double kolo_message_limit(void)
+{
+    const char *text = getenv("KOLO_STALL_LIMIT");
+    return text && *text ? kolo_stall_limit() : STALL_LIMIT;
+}
+
 kolo_status kolo_stall_check_environment(void)
 {
     const char *text = getenv("KOLO_STALL_LIMIT");

@@ -86,6 +86,8 @@ kolo_status kolo_calls_stalled(const kolo_calls *calls, const bool *came, double
 /* The value of KOLO_STALL_LIMIT in seconds, 0 for no limit. The default is 60, or 0 in a notebook, where a cell can be
  * interrupted. An invalid value gives the default; kolo_stall_check_environment() reports it. */
 double kolo_stall_limit(void);
+/* The same for messages of a learner's own all-reduce, with the default of 60 in a notebook, too. */
+double kolo_message_limit(void);
 kolo_status kolo_stall_check_environment(void);
 
 /* Whether the process is one of a notebook's, which a failure must not end. */

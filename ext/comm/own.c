@@ -36,7 +36,53 @@ kolo_status kolo_own_allreduce(const kolo_own_comm *own, kolo_comm *ranks, kolo_
                      kolo_own_comm_name(own), (long long)count, kolo_status_name(status), ranks->rank);
 }
 
-/* The members compare their counts first, as in every collective. */
+/* ---------------------------------------------------------------- after a failure */
+
+static kolo_status drop_message(kolo_comm *ranks, const kolo_message *found)
+{
+    kolo_message message;
+    void *data = malloc((size_t)found->bytes + 1);
+    if (!data) return kolo_fail_memory((size_t)found->bytes, "a message");
+    kolo_status status = ranks->kind->receive(ranks, data, (size_t)found->bytes, found->from, found->tag, &message);
+    free(data);
+    return status;
+}
+
+/* Receives what a failed call has left, so that the next one does not. The second time receives what was still under
+ * way at the first. */
+void kolo_drop_messages(kolo_comm *ranks)
+{
+    kolo_failure failure = kolo_failure_take();
+    kolo_status status = KOLO_OK;
+    for (int i = 0; i < 2 && status == KOLO_OK; i++) {
+        kolo_message message;
+        bool there = true;
+        while (status == KOLO_OK && there) {
+            status = ranks->kind->probe(ranks, KOLO_ANY_RANK, KOLO_ANY_TAG, &there, &message);
+            if (status == KOLO_OK && there) status = drop_message(ranks, &message);
+        }
+        if (status == KOLO_OK) status = ranks->kind->barrier(ranks);
+    }
+    kolo_failure_take();
+    kolo_failure_give(&failure);
+}
+
+/* Fails on all members if the call has failed on one. In a notebook they live on, without messages that are left. */
+static kolo_status agree(const own_comm *me, kolo_status status, int64_t count)
+{
+    int32_t failed = status != KOLO_OK;
+    kolo_failure failure = kolo_failure_take();
+    KOLO_TRY(me->ranks->kind->allreduce(me->ranks, &failed, 1, KOLO_TYPE_INT32, KOLO_REDUCE_MAX));
+    if (!failed) return KOLO_OK;
+    if (kolo_in_notebook()) kolo_drop_messages(me->ranks);
+    kolo_failure_give(&failure);
+    if (status != KOLO_OK) return status;
+    return kolo_fail(KOLO_COMM, "comm %s: the sum of %lld floats failed on another rank", kolo_own_comm_name(me->own),
+                     (long long)count);
+}
+
+/* The members compare their counts first, as in every collective. A function that waits for ever because it is wrong is
+ * ended in a notebook, too. */
 static kolo_status own_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
 {
     own_comm *me = (own_comm *)comm;
@@ -44,7 +90,8 @@ static kolo_status own_allreduce(kolo_comm *comm, void *values, int64_t count, k
         return me->ranks->kind->allreduce(me->ranks, values, count, type, reduction);
     kolo_collective call = kolo_call_own(count);
     KOLO_TRY(me->ranks->kind->meet(me->ranks, &call));
-    return kolo_own_allreduce(me->own, me->ranks, (kolo_message_watch){.limit = kolo_stall_limit()}, values, count);
+    kolo_message_watch watch = {.limit = kolo_message_limit(), .copies = kolo_in_notebook()};
+    return agree(me, kolo_own_allreduce(me->own, me->ranks, watch, values, count), count);
 }
 
 /* ---------------------------------------------------------------- what the ranks' group does */

@@ -19,6 +19,9 @@ const char *kolo_own_comm_name(const kolo_own_comm *own);
 kolo_status kolo_own_allreduce(const kolo_own_comm *own, kolo_comm *ranks, kolo_message_watch watch, float *values,
                                int64_t count);
 
+/* Receives and drops the messages that a failed call has left, so that the next call does not. All members call it. */
+void kolo_drop_messages(kolo_comm *ranks);
+
 /* Opens a group of the same members as `ranks`, whose sums of floats own->allreduce() computes; `ranks` does everything
  * else. The caller keeps `own` and `ranks` until it has closed the group. */
 kolo_status kolo_comm_own_open(const kolo_own_comm *own, kolo_comm *ranks, kolo_comm **comm);

@@ -376,12 +376,12 @@ bool kolo_probe_at(const kolo_probe_args *args, kolo_here here);
  * goes the built-in way: other collectives, the comparison of the ranks' counts before each call, and under a strategy of
  * several devices the sums within a rank. Kolo keeps the pointer: the struct must remain valid as long as the model.
  *
- * While it runs, kolo_send() and kolo_receive() fail once they have waited for KOLO_STALL_LIMIT seconds, and so does the
- * whole call. Messages are Kolo's own again when it returns: receive all that is sent. */
+ * While it runs, kolo_send() and kolo_receive() fail once they have waited for KOLO_STALL_LIMIT seconds (default 60, in a
+ * notebook, too), and with them the whole call. It must receive all messages that it sends. */
 struct kolo_own_comm {
     const char *name; /* "ring", for sentences */
     /* values[count] becomes the sum over all ranks, with the same bits on every rank. The count is the same on all ranks,
-     * and may be 0. Any status but KOLO_OK ends the training. */
+     * and may be 0. If it returns another status than KOLO_OK on one rank, the training fails on all. */
     kolo_status (*allreduce)(float *values, int64_t count, void *user);
     void *user; /* yours */
     bool in_rank_order; /* each sum is ((x₀ + x₁) + x₂) + …, where xᵣ is rank r's value: kolo_check_comm() then demands

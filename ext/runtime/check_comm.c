@@ -183,35 +183,6 @@ static kolo_status look_for_messages(const check *c, int64_t count)
     return agree(c, &mine, count);
 }
 
-static kolo_status drop_message(kolo_comm *ranks, const kolo_message *found)
-{
-    kolo_message message;
-    void *data = malloc((size_t)found->bytes + 1);
-    if (!data) return kolo_fail_memory((size_t)found->bytes, "a message");
-    kolo_status status = ranks->kind->receive(ranks, data, (size_t)found->bytes, found->from, found->tag, &message);
-    free(data);
-    return status;
-}
-
-/* Receives what a failed call has left, so that the next one does not. The second time receives what was still under
- * way at the first. */
-static void drop_messages(kolo_comm *ranks)
-{
-    kolo_failure failure = kolo_failure_take();
-    kolo_status status = KOLO_OK;
-    for (int i = 0; i < 2 && status == KOLO_OK; i++) {
-        kolo_message message;
-        bool there = true;
-        while (status == KOLO_OK && there) {
-            status = ranks->kind->probe(ranks, KOLO_ANY_RANK, KOLO_ANY_TAG, &there, &message);
-            if (status == KOLO_OK && there) status = drop_message(ranks, &message);
-        }
-        if (status == KOLO_OK) status = ranks->kind->barrier(ranks);
-    }
-    kolo_failure_take();
-    kolo_failure_give(&failure);
-}
-
 static kolo_status check_call(const check *c, int64_t count, bool whole)
 {
     finding mine;
@@ -222,7 +193,7 @@ static kolo_status check_call(const check *c, int64_t count, bool whole)
     kolo_status status = agree(c, &mine, count);
     if (status == KOLO_OK) status = compare_bits(c, count);
     if (status == KOLO_OK) status = look_for_messages(c, count);
-    if (status != KOLO_OK) drop_messages(c->ranks);
+    if (status != KOLO_OK) kolo_drop_messages(c->ranks);
     return status;
 }
 
