@@ -61,3 +61,25 @@ def test_a_change_that_breaks_it_is_named_and_the_ranks_live_on(kernel):
     assert re.search(r"comm mine: the sum of 1009 floats failed: .*rank 1 has waited 0.5 s for a message from rank 0 with tag 0", shown), shown
     assert kernel.run("%%ranks\n" + ADD_UP).status == "ok"
     assert kernel.run("%%ranks\nkolo_check_comm(&mine, .count = 10, .quiet = true).share > 0").value == "[0,1] 1"
+
+
+def test_a_sum_that_fails_on_one_rank_fails_on_all_and_they_live_on(kernel):
+    one = ADD_UP.replace("return KOLO_OK;", "return calls == 3 && kolo_rank() == 1 ? KOLO_IO : KOLO_OK;")
+    assert one != ADD_UP and kernel.run("%%ranks\n" + one).status == "ok"
+    outcome = kernel.run("%%ranks\n" + TRAIN + ";\nh == NULL")
+    assert outcome.value == "[0,1] 1", outcome.error + outcome.stderr
+    assert 'comm mine: the sum of 7850 floats failed: .allreduce returned "input/output error" on rank 1' in outcome.stderr
+    assert "comm mine: the sum of 7850 floats failed on another rank" in outcome.stderr
+    assert kernel.run("%%ranks\n" + ADD_UP).status == "ok"
+    assert kernel.run("%%ranks\nkolo_check_comm(&mine, .count = 10, .quiet = true).share > 0").value == "[0,1] 1"
+
+
+def test_a_training_that_waits_for_ever_is_ended_and_the_ranks_live_on(kernel):
+    assert kernel.run('%%ranks\n#include <stdlib.h>\nsetenv("KOLO_STALL_LIMIT", "0.5", 1);').status == "ok"
+    one = ADD_UP.replace("calls++;", "calls++;\n    if (calls == 3) kolo_receive(other, 1, 1 - kolo_rank(), .tag = 9);")
+    assert one != ADD_UP and kernel.run("%%ranks\n" + one).status == "ok"
+    outcome = kernel.run("%%ranks\n" + TRAIN + ";\nh == NULL")
+    assert outcome.value == "[0,1] 1", outcome.error + outcome.stderr
+    assert "rank 0 has waited 0.5 s for a message from rank 1 with tag 9" in outcome.stderr
+    assert kernel.run("%%ranks\n" + ADD_UP).status == "ok"
+    assert kernel.run("%%ranks\nkolo_check_comm(&mine, .count = 10, .quiet = true).share > 0").value == "[0,1] 1"

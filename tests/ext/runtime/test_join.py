@@ -29,7 +29,7 @@ def run(programs, way, ranks, *words, **variables):
 
 
 ROUNDS = [(0, 2, 1), pytest.param((2, 0, 2), marks=pytest.mark.long("another order")), pytest.param((1, 1, 0), marks=pytest.mark.long("another order")),
-          pytest.param((3, 0, 1, 2, 3), marks=pytest.mark.long("another order"))]
+          pytest.param((0, 2), marks=pytest.mark.long("as many ranks as cores")), pytest.param((3, 0, 1, 2, 3), marks=pytest.mark.long("another order"))]
 
 
 @pytest.mark.parametrize("way", WAYS)
