@@ -160,6 +160,13 @@ static kolo_status agree(const check *c, const finding *mine, int64_t count)
     return kolo_fail(KOLO_INVALID, "%s", sentence_of(c, found, first, count));
 }
 
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 /* Compares with the bits of rank 0, which overwrite `wanted`. */
 static kolo_status compare_bits(const check *c, int64_t count)
 {
@@ -168,7 +175,7 @@ static kolo_status compare_bits(const check *c, int64_t count)
     kolo_copy_bytes(c->wanted, c->values, bytes);
     KOLO_TRY(c->ranks->kind->broadcast(c->ranks, c->wanted, bytes, 0));
     for (int64_t i = 0; i < count && mine.defect == RIGHT; i++)
-        if (memcmp(&c->wanted[i], &c->values[i], sizeof *c->wanted) != 0)
+        if (bits_of(c->wanted[i]) != bits_of(c->values[i]))
             mine = (finding){.defect = OTHER_BITS, .element = i, .wanted = c->wanted[i], .got = c->values[i]};
     return agree(c, &mine, count);
 }
