@@ -21,13 +21,9 @@ static kolo_status check_watch(const mpi_comm *me, double begun, bool sends, int
 {
     const kolo_message_watch *watch = me->comm.watch;
     if (!watch || watch->limit <= 0 || kolo_now() - begun <= watch->limit) return KOLO_OK;
-    const char *who = partner == KOLO_ANY_RANK ? "any rank" : kolo_phrase("rank %d", partner);
-    const char *which = tag == KOLO_ANY_TAG ? "any tag" : kolo_phrase("tag %d", tag);
-    if (sends)
-        return kolo_fail(KOLO_COMM, "rank %d has waited %g s for %s to receive a message with %s", me->comm.rank,
-                         watch->limit, who, which);
-    return kolo_fail(KOLO_COMM, "rank %d has waited %g s for a message from %s with %s", me->comm.rank, watch->limit,
-                     who, which);
+    if (!sends) return kolo_message_late(me->comm.rank, watch->limit, partner, tag);
+    return kolo_fail(KOLO_COMM, "rank %d has waited %g s for rank %d to receive a message with tag %d", me->comm.rank,
+                     watch->limit, partner, tag);
 }
 
 /* MPI cannot cancel a message that was sent. So the copy of one that nobody has received yet is kept. */

@@ -159,7 +159,7 @@ typedef enum kolo_reduce_op {
 typedef struct kolo_process_set kolo_process_set;
 /* Makes a set of ranks[count], in any order; within the set they are numbered in the order of their ranks. All ranks of
  * the job must call it with the same ranks, also those that are not in the set. NULL on failure: a rank that does not
- * exist or comes twice, or other ranks than on rank 0. */
+ * exist or comes twice, other ranks than on rank 0, or ranks that TF_CONFIG names: sets, and kolo_join(), want MPI's. */
 #define kolo_add_process_set(ranks, count) kolo_add_process_set_at(ranks, count, KOLO_HERE)
 kolo_process_set *kolo_add_process_set_at(const int *ranks, int count, kolo_here here);
 /* Frees a set. All its members must call it, before kolo_finish(), which frees those that are left. */

@@ -211,10 +211,17 @@ kolo_status kolo_barrier_at(const kolo_barrier_args *args, kolo_here here)
     return kolo_leave(scope, barrier(args));
 }
 
+static kolo_status join(int *last)
+{
+    kolo_comm *ranks = kolo_world_comm();
+    if (ranks->kind->join) return ranks->kind->join(ranks, last);
+    return kolo_fail(KOLO_UNSUPPORTED, "wanted ranks of MPI, got ranks that TF_CONFIG names, which cannot join: start "
+                                       "them with kolorun");
+}
+
 int kolo_join_at(kolo_here here)
 {
     int last = -1;
-    kolo_comm *ranks = kolo_world_comm();
     kolo_scope scope = kolo_enter("kolo_join", here);
-    return kolo_leave(scope, ranks->kind->join(ranks, &last)) == KOLO_OK ? last : -1;
+    return kolo_leave(scope, join(&last)) == KOLO_OK ? last : -1;
 }

@@ -90,6 +90,9 @@ static kolo_status open_set(kolo_process_set *set, const int *ranks, int count, 
 {
     kolo_comm *world = kolo_world_comm();
     wish mine;
+    if (!world->kind->split)
+        return kolo_fail(KOLO_UNSUPPORTED, "wanted ranks of MPI, got ranks that TF_CONFIG names, which have no process "
+                                           "sets: start them with kolorun");
     KOLO_TRY(agree(ranks, count, member, &mine));
     set->numbers = malloc((size_t)count * sizeof *set->numbers);
     if (!set->numbers) return kolo_fail_memory((size_t)count * sizeof *set->numbers, "a process set");
