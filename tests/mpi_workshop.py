@@ -25,11 +25,11 @@ def compile_program(target, library, *flags, compiler="gcc", source="mpi_ranks.c
     return target
 
 
-def make_small_pieces(library):
-    """A plugin that moves at most 4000 bytes a call, as the real one moves at most 2^30, and shares no memory."""
+def make_small_pieces(library, piece=4000):
+    """A plugin that moves at most so many bytes a call, as the real one moves at most 2^30, and shares no memory."""
     shutil.copy(BUILD / "lib/libkolo.so", library)
     subprocess.run(
-        ["mpicc", *FLAGS, "-DKOLO_MPI_PIECE=4000", "-DKOLO_MPI_SHARED=false", "-shared", *sorted((ROOT / "ext/comm").glob("mpi*.c")),
+        ["mpicc", *FLAGS, f"-DKOLO_MPI_PIECE={piece}", "-DKOLO_MPI_SHARED=false", "-shared", *sorted((ROOT / "ext/comm").glob("mpi*.c")),
          "-o", library / "libkolo_mpi.so", f"-L{library}", "-lkolo", "-Wl,-rpath,$ORIGIN"],
         check=True,
     )  # fmt: skip

@@ -21,9 +21,9 @@ static _Thread_local struct {
 } described; /* by kolo_call_describe() */
 static _Thread_local bool in_background;
 
-void kolo_call_in_background(void)
+void kolo_call_in_background(bool background)
 {
-    in_background = true;
+    in_background = background;
 }
 
 bool kolo_call_is_in_background(void)
@@ -71,6 +71,13 @@ kolo_collective kolo_call_allreduce(int64_t count, kolo_type type, kolo_reduce_o
     return call;
 }
 
+kolo_collective kolo_call_own(int64_t count)
+{
+    kolo_collective call = kolo_call_allreduce(count, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM);
+    call.operation = KOLO_CALL_OWN;
+    return call;
+}
+
 kolo_collective kolo_call_broadcast(size_t bytes, int root)
 {
     kolo_collective call = kolo_call_make(KOLO_CALL_BROADCAST, (int64_t)bytes);
@@ -102,8 +109,9 @@ const kolo_collective *kolo_calls_at(const kolo_calls *calls, int member)
 
 static const char *place_text(const kolo_collective *call)
 {
-    static const char *const own[] = {"kolo_allreduce", "kolo_broadcast", "kolo_allgather",      "kolo_allgatherv",
-                                      "kolo_alltoall",  "kolo_alltoallv", "kolo_reduce_scatter", "kolo_barrier"};
+    static const char *const own[] = {"kolo_allreduce",      "kolo_broadcast", "kolo_allgather",
+                                      "kolo_allgatherv",     "kolo_alltoall",  "kolo_alltoallv",
+                                      "kolo_reduce_scatter", "kolo_barrier",   "kolo_join"};
     bool named = call->function[0] != '\0'; /* "kolo_fit" says more than its line alone */
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         size_t length = strlen(own[i]);
@@ -131,6 +139,12 @@ static const char *elements_text(const kolo_collective *call)
                        reductions[call->reduction]);
 }
 
+/* What sentences call a member. */
+static int number_of(const kolo_calls *calls, int member)
+{
+    return calls->numbers ? calls->numbers[member] : member;
+}
+
 static const char *plain_text(const kolo_calls *calls, const kolo_collective *call)
 {
     const char *place = place_text(call);
@@ -138,7 +152,8 @@ static const char *plain_text(const kolo_calls *calls, const kolo_collective *ca
     switch (call->part_of ? call->part_of : call->operation) {
     case KOLO_CALL_ALLREDUCE: return kolo_phrase("allreduce of %s%s", elements_text(call), place);
     case KOLO_CALL_BROADCAST:
-        return kolo_phrase("broadcast of %lld bytes from %s %d%s", bytes, calls->who, call->root, place);
+        return kolo_phrase("broadcast of %lld bytes from %s %d%s", bytes, calls->who, number_of(calls, call->root),
+                           place);
     case KOLO_CALL_ALLGATHER: return kolo_phrase("allgather of %lld bytes%s", bytes, place);
     case KOLO_CALL_ALLGATHERV:
         if (call->part_of) return kolo_phrase("allgatherv%s", place);
@@ -146,6 +161,8 @@ static const char *plain_text(const kolo_calls *calls, const kolo_collective *ca
     case KOLO_CALL_ALLTOALLV: return kolo_phrase("alltoall%s", place);
     case KOLO_CALL_REDUCE_SCATTER: return kolo_phrase("reduce-scatter%s", place);
     case KOLO_CALL_BARRIER: return kolo_phrase("barrier%s", place);
+    case KOLO_CALL_OWN: return kolo_phrase("an own allreduce of %s%s", elements_text(call), place);
+    case KOLO_CALL_JOIN: return kolo_phrase("kolo_join%s", place);
     case KOLO_CALL_FINISH: return "kolo_finish";
     default: return "nothing";
     }
@@ -165,17 +182,68 @@ static const char *difference_text(const kolo_collective *one, const kolo_collec
     return one->element != other->element ? ", with elements of another type" : "";
 }
 
+/* Whether members that have joined can answer this call: see kolo_join(). */
+static bool is_answered(const kolo_collective *call)
+{
+    switch (call->operation) {
+    case KOLO_CALL_ALLREDUCE:
+    case KOLO_CALL_BARRIER:
+    case KOLO_CALL_ALLGATHERV:
+    case KOLO_CALL_JOIN: return true;
+    case KOLO_CALL_ALLGATHER: return call->part_of == KOLO_CALL_ALLGATHERV; /* the counts */
+    default: return false;
+    }
+}
+
+/* The first member that has joined, or has not; -1: there is none. */
+static int find_member(const kolo_calls *calls, bool joined)
+{
+    for (int i = 0; i < calls->size; i++)
+        if ((kolo_calls_at(calls, i)->operation == KOLO_CALL_JOIN) == joined) return i;
+    return -1;
+}
+
+static kolo_status check_joined(const kolo_calls *calls, int first)
+{
+    const kolo_collective *call = kolo_calls_at(calls, first);
+    int joined = find_member(calls, true);
+    if (joined < 0 || is_answered(call)) return KOLO_OK;
+    return kolo_fail(KOLO_COMM,
+                     "%s %d has called kolo_join(), after which it takes part in allreduce, allgatherv and barrier "
+                     "only: "
+                     "%s %d called %s",
+                     calls->who, number_of(calls, joined), calls->who, number_of(calls, first),
+                     kolo_call_text(calls, call));
+}
+
 kolo_status kolo_calls_compare(const kolo_calls *calls)
 {
-    const kolo_collective *first = kolo_calls_at(calls, 0);
-    for (int i = 1; i < calls->size; i++) {
-        const kolo_collective *other = kolo_calls_at(calls, i);
-        if (kolo_calls_equal(first, other)) continue;
-        const char *how = difference_text(first, other);
-        return kolo_fail(KOLO_COMM, "all %ss must make the same call: %s 0 called %s, %s %d %s%s", calls->who,
-                         calls->who, kolo_call_text(calls, first), calls->who, i, kolo_call_text(calls, other), how);
+    int first = find_member(calls, false);
+    for (int i = first + 1; first >= 0 && i < calls->size; i++) {
+        const kolo_collective *one = kolo_calls_at(calls, first), *other = kolo_calls_at(calls, i);
+        if (other->operation == KOLO_CALL_JOIN || kolo_calls_equal(one, other)) continue;
+        const char *how = difference_text(one, other);
+        return kolo_fail(KOLO_COMM, "all %ss must make the same call: %s %d called %s, %s %d %s%s", calls->who,
+                         calls->who, number_of(calls, first), kolo_call_text(calls, one), calls->who,
+                         number_of(calls, i), kolo_call_text(calls, other), how);
     }
-    return KOLO_OK;
+    return first < 0 ? KOLO_OK : check_joined(calls, first);
+}
+
+int kolo_calls_joined(const kolo_calls *calls, bool *joined, kolo_collective *made)
+{
+    int count = 0, last = -1, other = -1;
+    for (int i = 0; i < calls->size; i++) {
+        const kolo_collective *call = kolo_calls_at(calls, i);
+        joined[i] = call->operation == KOLO_CALL_JOIN;
+        count += joined[i];
+        if (!joined[i]) other = i;
+        else if (last < 0 || call->count <= kolo_calls_at(calls, last)->count) last = i;
+    }
+    if (count == 0) return 0;
+    *made = *kolo_calls_at(calls, other < 0 ? last : other);
+    if (other < 0) made->root = last;
+    return count;
 }
 
 /* ---------------------------------------------------------------- members that do not come */
@@ -188,7 +256,7 @@ static const char *members_text(const kolo_calls *calls, const bool *marked)
     for (int i = 0; i < calls->size; i++) {
         if (!marked[i] || ++count > SHOWN_MEMBERS) continue;
         size_t length = strlen(list);
-        snprintf(list + length, sizeof list - length, "%s%d", count > 1 ? ", " : "", i);
+        snprintf(list + length, sizeof list - length, "%s%d", count > 1 ? ", " : "", number_of(calls, i));
     }
     if (count > SHOWN_MEMBERS) return kolo_phrase("%ss %s and %d more", calls->who, list, count - SHOWN_MEMBERS);
     return kolo_phrase("%s%s %s", calls->who, count == 1 ? "" : "s", list);
@@ -258,6 +326,12 @@ double kolo_stall_limit(void)
     double limit = kolo_in_notebook() ? 0 : STALL_LIMIT;
     if (text && *text) read_limit(text, &limit);
     return limit;
+}
+
+double kolo_message_limit(void)
+{
+    const char *text = getenv("KOLO_STALL_LIMIT");
+    return text && *text ? kolo_stall_limit() : STALL_LIMIT;
 }
 
 kolo_status kolo_stall_check_environment(void)

@@ -22,6 +22,8 @@ typedef enum kolo_operation {
     KOLO_CALL_ALLTOALLV,
     KOLO_CALL_REDUCE_SCATTER, /* made of an alltoallv */
     KOLO_CALL_BARRIER,
+    KOLO_CALL_OWN, /* an all-reduce of a learner's own (own.h) */
+    KOLO_CALL_JOIN, /* kolo_join(): the member answers what the others call */
     KOLO_CALL_FINISH, /* kolo_finish(): the member will make no more calls */
 } kolo_operation;
 
@@ -31,7 +33,7 @@ struct kolo_collective {
     int32_t operation; /* kolo_operation */
     int32_t type, reduction;
     int32_t root;
-    int64_t count;  /* elements of an allreduce, bytes of other operations */
+    int64_t count;  /* elements of an allreduce, bytes of other operations; of a join: the calls answered since */
     uint64_t sizes; /* allgatherv: a hash of the sizes of all parts */
     int32_t element; /* what the bytes are, as kolo_call_describe() said: kolo_type + 1; 0: unknown */
     int32_t part_of; /* the kolo_operation that this one is a part of; 0: none */
@@ -44,6 +46,8 @@ struct kolo_collective {
 /* Sets the place to that of the public call that runs in this thread. */
 kolo_collective kolo_call_make(kolo_operation operation, int64_t count);
 kolo_collective kolo_call_allreduce(int64_t count, kolo_type type, kolo_reduce_op reduction);
+/* An all-reduce of `count` floats by a learner's function. */
+kolo_collective kolo_call_own(int64_t count);
 kolo_collective kolo_call_broadcast(size_t bytes, int root);
 kolo_collective kolo_call_allgatherv(const size_t *bytes, int size);
 
@@ -54,7 +58,7 @@ void kolo_call_plain(void);
 
 /* Marks this thread's collectives as asynchronous: the thread belongs to a queue (queue.h), and shares its core with a
  * member that computes. So a wait in it sleeps and never spins. */
-void kolo_call_in_background(void);
+void kolo_call_in_background(bool background);
 bool kolo_call_is_in_background(void);
 
 bool kolo_calls_equal(const kolo_collective *one, const kolo_collective *other);
@@ -65,15 +69,19 @@ typedef struct kolo_calls {
     size_t stride;
     int size;
     const char *who;
+    const int *numbers; /* [size] what sentences call the members; NULL: their numbers in the group */
 } kolo_calls;
 const char *kolo_type_name(kolo_type type); /* "floats" */
 /* "allreduce of 500 floats (cnn.c:31)" */
 const char *kolo_call_text(const kolo_calls *calls, const kolo_collective *call);
 const kolo_collective *kolo_calls_at(const kolo_calls *calls, int member);
 
-/* Fails unless all members made the same call. The sentence is the same on each member: it names the first member that
- * differs from member 0. */
+/* Fails unless all members made the same call, or have joined and can answer it. The sentence is the same on each
+ * member: it names the first member that differs from the first one. */
 kolo_status kolo_calls_compare(const kolo_calls *calls);
+/* After that: returns the number of members that have joined, and marks them in joined[size]. *made becomes the call of
+ * the others; if all have joined, one with the operation KOLO_CALL_JOIN, whose root is the member that joined last. */
+int kolo_calls_joined(const kolo_calls *calls, bool *joined, kolo_collective *made);
 
 /* Fails with the sentence of a group that has waited `seconds` for the members whose came[] is false. The records of
  * the others say where they wait. */
@@ -84,6 +92,8 @@ kolo_status kolo_calls_stalled(const kolo_calls *calls, const bool *came, double
 /* The value of KOLO_STALL_LIMIT in seconds, 0 for no limit. The default is 60, or 0 in a notebook, where a cell can be
  * interrupted. An invalid value gives the default; kolo_stall_check_environment() reports it. */
 double kolo_stall_limit(void);
+/* The same for messages of a learner's own all-reduce, with the default of 60 in a notebook, too. */
+double kolo_message_limit(void);
 kolo_status kolo_stall_check_environment(void);
 
 /* Whether the process is one of a notebook's, which a failure must not end. */

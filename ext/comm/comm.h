@@ -63,6 +63,13 @@ typedef struct kolo_comm_kind {
     kolo_status (*receive)(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message);
     /* Looks for such a message: *there says whether there is one, and then *message which. Does not wait. */
     kolo_status (*probe)(kolo_comm *comm, int from, int tag, bool *there, kolo_message *message);
+    /* Makes a group of the members that give the same color, numbered in their order here; a member with a color below
+     * 0 is in none, and its *part becomes NULL. A collective, although its members' calls are not compared. The caller
+     * closes the part before this group. NULL: the group cannot be split. */
+    kolo_status (*split)(kolo_comm *comm, int color, kolo_comm **part);
+    /* Answers the other members' calls until all members have joined, as kolo_join() says. *last becomes the member
+     * that joined last. NULL: members cannot join. */
+    kolo_status (*join)(kolo_comm *comm, int *last);
     /* barrier() only for the members that are threads of this process. NULL: there are none. */
     kolo_status (*wait_for_threads)(kolo_comm *comm);
     void (*abort)(kolo_comm *comm);
@@ -79,10 +86,18 @@ typedef struct kolo_comm_kind {
 /* The sentence of a member whose call failed because another member aborted. The other member reports the reason. */
 #define KOLO_COMM_CALLED_OFF "another replica failed"
 
+/* How messages are watched while a learner's own all-reduce uses them (own.h). */
+typedef struct kolo_message_watch {
+    double limit; /* seconds after which a send() or receive() that waits fails; 0: none */
+    bool copies; /* send() copies the data, so that the caller may free them after a failure */
+    bool failed; /* a send() or receive() has failed; the later ones fail at once */
+} kolo_message_watch;
+
 struct kolo_comm {
     const kolo_comm_kind *kind;
     int rank, size;
     double patience; /* a factor of the limit of a wait for other members (call.h); 0 counts as 1 */
+    kolo_message_watch *watch; /* NULL: messages are not watched. Threads' and a single member's never wait long */
 };
 
 /* A group of one (self.c); never closed. */

@@ -49,7 +49,7 @@ struct local_group {
 
 static kolo_calls calls_of(const local_group *group)
 {
-    return (kolo_calls){&group->members[0].call, sizeof(member), group->size, "replica"};
+    return (kolo_calls){&group->members[0].call, sizeof(member), group->size, "replica", NULL};
 }
 
 /* No code of a caller runs between the two barriers of a collective, so every member reaches the second one, also in an

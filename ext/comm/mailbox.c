@@ -29,6 +29,13 @@ kolo_status kolo_message_too_long(const kolo_message *message, size_t room)
                      (long long)message->bytes, message->from, message->tag);
 }
 
+kolo_status kolo_message_late(int rank, double seconds, int from, int tag)
+{
+    const char *who = from == KOLO_ANY_RANK ? "any rank" : kolo_phrase("rank %d", from);
+    const char *which = tag == KOLO_ANY_TAG ? "any tag" : kolo_phrase("tag %d", tag);
+    return kolo_fail(KOLO_COMM, "rank %d has waited %g s for a message from %s with %s", rank, seconds, who, which);
+}
+
 bool kolo_message_fits(const kolo_message *message, int from, int tag)
 {
     return (from == KOLO_ANY_RANK || message->from == from) && (tag == KOLO_ANY_TAG || message->tag == tag);

@@ -1,5 +1,5 @@
 /* Ranks: the plugin libkolo_mpi.so, the only part of Kolo that includes mpi.h. This file starts and ends MPI and finds
- * out how the ranks are placed; mpi_collectives.c, mpi_meet.c and mpi_messages.c communicate.
+ * out how the ranks are placed; the other files mpi_*.c communicate.
  *
  * Most of these files handle four problems:
  *   - MPI counts in int, Kolo in 64 bits: larger data are sent in pieces.
@@ -166,19 +166,26 @@ static void watch_memory(const mpi_comm *me, kolo_shared *shared, double limit)
 }
 
 /* Ranks of several hosts meet by messages, whose receiver is rank 0. */
-static kolo_status prepare_meetings(mpi_comm *me, bool share)
+static kolo_status prepare_messages(mpi_comm *me)
 {
-    me->meets = share;
-    me->shares = share && me->crowded;
-    me->stall_limit = kolo_stall_limit();
-    watch_memory(me, &kolo_mpi_process.shared, me->stall_limit);
-    if (share || me->comm.size == 1) return KOLO_OK;
-    kolo_mpi_process.world = me;
-    kolo_mpi_process.met = kolo_now();
+    size_t size = (size_t)me->comm.size;
+    me->next = kolo_mpi_process.messaging;
+    kolo_mpi_process.messaging = me;
+    me->met = kolo_now();
     kolo_life_tell(kolo_mpi_show_life);
-    if (me->comm.rank != 0) return KOLO_OK;
-    me->calls = calloc((size_t)me->comm.size, sizeof *me->calls);
-    return me->calls ? KOLO_OK : kolo_fail_memory((size_t)me->comm.size * sizeof *me->calls, "the ranks' calls");
+    me->joined = calloc(size, sizeof *me->joined);
+    if (me->comm.rank == 0) me->calls = calloc(size, sizeof *me->calls);
+    bool fine = me->joined && (me->calls || me->comm.rank != 0);
+    return fine ? KOLO_OK : kolo_fail_memory(size * sizeof *me->calls, "the ranks' calls");
+}
+
+kolo_status kolo_mpi_prepare_meetings(mpi_comm *me)
+{
+    me->stall_limit = kolo_stall_limit();
+    me->shares = me->shared && me->crowded;
+    if (!me->shared) return me->comm.size > 1 ? prepare_messages(me) : KOLO_OK;
+    watch_memory(me, me->shared, me->stall_limit);
+    return KOLO_OK;
 }
 
 /* The value of KOLO_HIERARCHICAL_ALLREDUCE, which is named like Horovod's variable. */
@@ -205,7 +212,7 @@ static kolo_status go_by_hosts(mpi_comm *me, MPI_Comm host, const kolo_world *wo
     KOLO_TRY(find_least(me, &able));
     KOLO_TRY(find_least(me, &alone));
     if (!able || alone) return KOLO_OK;
-    if (shared->size == 0) KOLO_TRY(kolo_mpi_share_memory(me, host, world->local_rank, world->local_size, shared));
+    KOLO_TRY(kolo_mpi_share_for_good(me, host, world->local_rank, world->local_size, shared));
     able = shared->size > 0;
     KOLO_TRY(find_least(me, &able));
     if (!able) return KOLO_OK;
@@ -231,10 +238,12 @@ static kolo_status find_layout(mpi_comm *me, kolo_world *world)
     kolo_status status = find_hosts(me, host, world);
     if (status == KOLO_OK) status = find_crowded(me, host);
     bool may_share = KOLO_MPI_SHARED && me->comm.size > 1 && world->cross_size == 1;
-    if (status == KOLO_OK && may_share && kolo_mpi_process.shared.size == 0)
-        status = kolo_mpi_share_memory(me, host, me->comm.rank, me->comm.size, &kolo_mpi_process.shared);
+    kolo_shared *shared = &kolo_mpi_process.shared;
+    if (status == KOLO_OK && may_share)
+        status = kolo_mpi_share_for_good(me, host, me->comm.rank, me->comm.size, shared);
+    if (may_share && shared->size > 0) me->shared = shared;
     if (status == KOLO_OK && KOLO_MPI_SHARED && world->cross_size > 1) status = go_by_hosts(me, host, world, wanted);
-    if (status == KOLO_OK) status = prepare_meetings(me, may_share && kolo_mpi_process.shared.size > 0);
+    if (status == KOLO_OK) status = kolo_mpi_prepare_meetings(me);
     MPI_Comm_free(&host);
     return status;
 }

@@ -35,10 +35,9 @@ static MPI_Op operation_of(kolo_reduce_op reduction)
     return operations[reduction];
 }
 
-/* Whether all-reduces and broadcasts go through the memory of the host: there a waiting thread sleeps. */
-static bool goes_through_memory(const mpi_comm *me)
+bool kolo_mpi_goes_through_memory(const mpi_comm *me)
 {
-    return me->shares || (me->meets && kolo_call_is_in_background());
+    return me->shares || (me->shared && kolo_call_is_in_background());
 }
 
 static kolo_status reduce_pieces(mpi_comm *me, MPI_Comm handle, char *values, int64_t count, kolo_type type,
@@ -77,16 +76,21 @@ static kolo_status reduce_by_hosts(mpi_comm *me, void *values, int64_t count, ko
     return kolo_mpi_shared_result(me, host, kolo_shared_broadcast(host, values, bytes, 0));
 }
 
+kolo_status kolo_mpi_reduce_all(mpi_comm *me, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
+{
+    if (me->by_hosts) return reduce_by_hosts(me, values, count, type, reduction);
+    return reduce_over(me, me->handle, values, count, type, reduction);
+}
+
 static kolo_status mpi_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
 {
     mpi_comm *me = (mpi_comm *)comm;
-    kolo_shared *shared = &kolo_mpi_process.shared;
-    if (goes_through_memory(me))
-        return kolo_mpi_shared_result(me, shared, kolo_shared_allreduce(shared, values, count, type, reduction));
+    if (kolo_mpi_goes_through_memory(me))
+        return kolo_mpi_shared_result(me, me->shared,
+                                      kolo_shared_allreduce(me->shared, values, count, type, reduction));
     kolo_collective call = kolo_call_allreduce(count, type, reduction);
     KOLO_TRY(kolo_mpi_meet(comm, &call));
-    if (me->by_hosts) return reduce_by_hosts(me, values, count, type, reduction);
-    return reduce_over(me, me->handle, values, count, type, reduction);
+    return kolo_mpi_reduce_all(me, values, count, type, reduction);
 }
 
 static kolo_status broadcast_pieces(mpi_comm *me, char *data, size_t bytes, int root)
@@ -102,9 +106,8 @@ static kolo_status broadcast_pieces(mpi_comm *me, char *data, size_t bytes, int 
 static kolo_status mpi_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
 {
     mpi_comm *me = (mpi_comm *)comm;
-    kolo_shared *shared = &kolo_mpi_process.shared;
-    if (goes_through_memory(me))
-        return kolo_mpi_shared_result(me, shared, kolo_shared_broadcast(shared, data, bytes, root));
+    if (kolo_mpi_goes_through_memory(me))
+        return kolo_mpi_shared_result(me, me->shared, kolo_shared_broadcast(me->shared, data, bytes, root));
     kolo_collective call = kolo_call_broadcast(bytes, root);
     KOLO_TRY(kolo_mpi_meet(comm, &call));
     kolo_mpi_lock();
@@ -174,6 +177,12 @@ static kolo_status receive_part(exchange *x, char *data, size_t bytes, int from)
     return KOLO_OK;
 }
 
+/* A rank that has joined exchanges nothing. */
+static bool takes_part(const mpi_comm *me, int rank)
+{
+    return me->joined_count == 0 || !me->joined[rank];
+}
+
 static kolo_status exchange_all(mpi_comm *me, const void *send, const size_t *send_bytes, const size_t *send_offsets,
                                 void *receive, const size_t *receive_bytes, const size_t *receive_offsets)
 {
@@ -185,8 +194,9 @@ static kolo_status exchange_all(mpi_comm *me, const void *send, const size_t *se
     kolo_copy_bytes((char *)receive + receive_offsets[rank], (const char *)send + send_offsets[rank], send_bytes[rank]);
     for (int i = 1; i < size; i++) { /* each begins with its neighbour, so that not all begin with the same rank */
         int to = (rank + i) % size, from = (rank - i + size) % size;
-        KOLO_GO(done, receive_part(&x, (char *)receive + receive_offsets[from], receive_bytes[from], from));
-        KOLO_GO(done, send_part(&x, (const char *)send + send_offsets[to], send_bytes[to], to));
+        if (takes_part(me, from))
+            KOLO_GO(done, receive_part(&x, (char *)receive + receive_offsets[from], receive_bytes[from], from));
+        if (takes_part(me, to)) KOLO_GO(done, send_part(&x, (const char *)send + send_offsets[to], send_bytes[to], to));
     }
     status = kolo_mpi_wait_all(me, x.requests, x.statuses, x.count, "MPI_Waitall");
 done:
@@ -234,13 +244,11 @@ static kolo_status mpi_allgatherv(kolo_comm *comm, const void *data, void *all, 
 
 /* Uses MPI_Allgather, which is faster for many ranks with few bytes, unless the bytes of all ranks exceed
  * KOLO_MPI_PIECE. */
-static kolo_status mpi_allgather(kolo_comm *comm, const void *data, size_t bytes, void *all)
+kolo_status kolo_mpi_gather_all(mpi_comm *me, const void *data, size_t bytes, void *all)
 {
-    mpi_comm *me = (mpi_comm *)comm;
+    kolo_comm *comm = &me->comm;
     size_t size = (size_t)comm->size;
     MPI_Request request;
-    kolo_collective call = kolo_call_make(KOLO_CALL_ALLGATHER, (int64_t)bytes);
-    KOLO_TRY(kolo_mpi_meet(comm, &call));
     if (bytes <= KOLO_MPI_PIECE / size) {
         kolo_copy_bytes((char *)all + (size_t)comm->rank * bytes, data, bytes);
         kolo_mpi_lock();
@@ -260,6 +268,13 @@ static kolo_status mpi_allgather(kolo_comm *comm, const void *data, size_t bytes
     return status;
 }
 
+static kolo_status mpi_allgather(kolo_comm *comm, const void *data, size_t bytes, void *all)
+{
+    kolo_collective call = kolo_call_make(KOLO_CALL_ALLGATHER, (int64_t)bytes);
+    KOLO_TRY(kolo_mpi_meet(comm, &call));
+    return kolo_mpi_gather_all((mpi_comm *)comm, data, bytes, all);
+}
+
 /* --- the ranks --- */
 
 static void mpi_abort(kolo_comm *comm)
@@ -277,16 +292,15 @@ static void mpi_lose(kolo_comm *comm)
 static void mpi_close(kolo_comm *comm)
 {
     mpi_comm *me = (mpi_comm *)comm;
-    if (kolo_mpi_process.world == me) {
-        kolo_life_tell(NULL);
-        kolo_mpi_process.world = NULL;
-    }
+    if (me->numbers) kolo_mpi_leave(me);
+    if (!me->shared) kolo_mpi_close_meetings(me);
+    if (!kolo_mpi_process.lost) kolo_mpi_free_late_messages(me);
     if (!kolo_mpi_process.lost && me->points != MPI_COMM_NULL) MPI_Comm_free(&me->points);
     if (!kolo_mpi_process.lost && me->leaders != MPI_COMM_NULL) MPI_Comm_free(&me->leaders);
     if (!kolo_mpi_process.lost) MPI_Comm_free(&me->handle);
-    kolo_mpi_process.open--;
+    if (!me->numbers) kolo_mpi_process.open--;
     if (kolo_mpi_process.lost) return; /* a request of this rank may still wait in it (queue.h) */
-    free(me->calls);
+    if (me->numbers) kolo_mpi_close_part(me);
     free(me);
 }
 
@@ -302,6 +316,8 @@ const kolo_comm_kind kolo_mpi_kind = {
     .send = kolo_mpi_send,
     .receive = kolo_mpi_receive,
     .probe = kolo_mpi_probe,
+    .split = kolo_mpi_split,
+    .join = kolo_mpi_join,
     .abort = mpi_abort,
     .lose = mpi_lose,
     .close = mpi_close,

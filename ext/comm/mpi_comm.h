@@ -15,32 +15,48 @@
 #define KOLO_MPI_SHARED true
 #endif
 
-typedef struct mpi_comm {
+typedef struct mpi_late_message mpi_late_message; /* mpi_messages.c */
+
+/* Memory that ranks of one host share. */
+typedef struct mpi_memory {
+    void *address; /* NULL: there is none */
+    size_t bytes;
+} mpi_memory;
+
+typedef struct mpi_comm mpi_comm;
+struct mpi_comm {
     kolo_comm comm;
     MPI_Comm handle;    /* of collectives */
     MPI_Comm points;    /* of messages between two ranks */
     bool crowded;       /* ranks and their threads outnumber the cores of a host */
-    bool meets;         /* compares calls through kolo_mpi_process.shared */
-    bool shares;        /* all-reduces and broadcasts through it, too */
+    kolo_shared *shared; /* memory of all members, if they are on one host; NULL: none */
+    bool shares;        /* all-reduces and broadcasts through it; without, it only compares calls there */
     bool by_hosts;      /* all-reduces host by host, through kolo_mpi_process.host: KOLO_HIERARCHICAL_ALLREDUCE */
     MPI_Comm leaders;   /* by_hosts: the first ranks of all hosts; MPI_COMM_NULL on the others */
     double stall_limit; /* seconds; 0: none */
-    kolo_collective *calls;   /* rank 0: [size] the calls of all ranks; NULL if `meets` */
-} mpi_comm;
+    kolo_collective *calls;   /* rank 0: [size] the calls of all ranks; NULL if the ranks meet in shared memory */
+    bool *joined;             /* [size] without shared memory: the ranks that answer the current call (kolo_join()) */
+    int joined_count;         /* 0: joined[] is not set */
+    kolo_collective made;     /* with joined_count > 0: the call that they answer */
+    double met;               /* when its ranks met for the last time, if they meet by messages */
+    mpi_comm *next;           /* in kolo_mpi_process.messaging */
+    int *numbers;             /* [size] of a part of the world (mpi_split.c): its ranks there; else NULL */
+    mpi_memory memory;        /* of a part, behind `shared` */
+    mpi_late_message *late;   /* messages whose send() gave up waiting */
+};
 
 /* The state of MPI, of which a process has only one. */
 typedef struct mpi_process {
     pid_t process;      /* the process that started MPI; a forked child cannot use it */
     pthread_mutex_t lock; /* held during every call of MPI between opening and closing a world: MPI serves one thread at
                              a time, and a rank's collectives may run in another thread than its messages (queue.h) */
-    int rank;           /* in MPI_COMM_WORLD */
-    int open;           /* worlds that are opened and not closed */
-    bool crowded;       /* the last world was crowded */
-    bool lost;          /* a rank is gone, and this one goes on without MPI */
-    mpi_comm *world;    /* the world whose ranks meet by messages; NULL: none */
-    double met;         /* when its ranks met for the last time */
+    int rank; /* in MPI_COMM_WORLD */
+    int open; /* worlds that are opened and not closed */
+    bool crowded; /* the last world was crowded */
+    bool lost; /* a rank is gone, and this one goes on without MPI */
+    mpi_comm *messaging; /* the open comms whose ranks meet by messages */
     kolo_shared shared; /* memory of all ranks, if they are on one host; used by all worlds */
-    kolo_shared host;   /* memory of the ranks of this host, if there are several hosts and by_hosts; used likewise */
+    kolo_shared host; /* memory of the ranks of this host, if there are several hosts and by_hosts; used likewise */
 } mpi_process;
 extern mpi_process kolo_mpi_process;
 extern const kolo_comm_kind kolo_mpi_kind;
@@ -51,13 +67,37 @@ extern const kolo_comm_kind kolo_mpi_kind;
  * the process with a sentence. */
 int kolo_mpi_init(int *argc, char ***argv, int *provided);
 
+/* --- mpi.c --- */
+
+/* Prepares the comparison of calls, in me->shared unless that is NULL. */
+kolo_status kolo_mpi_prepare_meetings(mpi_comm *me);
+
+/* --- mpi_split.c: parts of the world --- */
+
+kolo_status kolo_mpi_split(kolo_comm *comm, int color, kolo_comm **part);
+/* Frees what a part has beyond a world. */
+void kolo_mpi_close_part(mpi_comm *me);
+
+/* --- mpi_join.c: ranks that have joined --- */
+
+kolo_status kolo_mpi_join(kolo_comm *comm, int *last);
+
+/* --- mpi_collectives.c --- */
+
+/* Whether all-reduces and broadcasts of this thread go through me->shared, where a waiting thread sleeps. */
+bool kolo_mpi_goes_through_memory(const mpi_comm *me);
+/* The parts of an all-reduce and an all-gather that follow the comparison of calls. */
+kolo_status kolo_mpi_reduce_all(mpi_comm *me, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction);
+kolo_status kolo_mpi_gather_all(mpi_comm *me, const void *data, size_t bytes, void *all);
+
 /* --- mpi_wait.c: results and waiting --- */
 
 kolo_status kolo_mpi_check(const mpi_comm *me, int result, const char *name);
 /* Takes MPI for this thread, and gives it back. */
 void kolo_mpi_lock(void);
 void kolo_mpi_unlock(void);
-/* Whether this thread must not spin: its core is needed by a rank that it waits for, or by its own rank's computation. */
+/* Whether this thread must not spin: its core is needed by a rank that it waits for, or by its own rank's computation.
+ */
 bool kolo_mpi_sleeps(const mpi_comm *me);
 /* Between two looks of a wait: gives MPI to another thread of this rank for a moment. If this thread sleeps, it also
  * gives its core away for longer and longer times. Usually the other ranks are ready after a few turns, and a sleep
@@ -77,6 +117,8 @@ kolo_status kolo_mpi_meet(kolo_comm *comm, const kolo_collective *call);
 kolo_status kolo_mpi_shared_result(mpi_comm *me, const kolo_shared *shared, kolo_status status);
 /* A sign of life to the ranks that may wait for this one, if it has not met them for a long time. */
 void kolo_mpi_show_life(void);
+/* Ends the meetings of a comm that is closed. */
+void kolo_mpi_close_meetings(mpi_comm *me);
 /* Tells the other ranks that this one makes no more calls. */
 void kolo_mpi_leave(mpi_comm *me);
 /* Ends the processes of all ranks and does not return. Prints this thread's failure first, which would be lost
@@ -85,14 +127,19 @@ void kolo_mpi_end_job(kolo_comm *comm, int code);
 
 /* --- mpi_memory.c: memory that processes share --- */
 
-/* Makes memory for the ranks of one host, of which this is number `rank` of `size`. If one rank cannot map it, *shared
- * stays as it is on all ranks of the host. */
-kolo_status kolo_mpi_share_memory(mpi_comm *me, MPI_Comm host, int rank, int size, kolo_shared *shared);
+/* Makes memory for ranks of one host, of which this is number `rank` of `size`. If one rank cannot map it, all get the
+ * address NULL. */
+kolo_status kolo_mpi_share_memory(mpi_comm *me, MPI_Comm host, int rank, int size, mpi_memory *memory);
+void kolo_mpi_unmap(mpi_memory *memory);
+/* The same for *shared, unless it is open: it stays open. If one rank cannot map the memory, it stays closed on all. */
+kolo_status kolo_mpi_share_for_good(mpi_comm *me, MPI_Comm host, int rank, int size, kolo_shared *shared);
 
 /* --- mpi_messages.c: messages between two ranks --- */
 
 kolo_status kolo_mpi_send(kolo_comm *comm, const void *data, size_t bytes, int to, int tag);
 kolo_status kolo_mpi_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message);
 kolo_status kolo_mpi_probe(kolo_comm *comm, int from, int tag, bool *there, kolo_message *message);
+/* Frees those messages of me->late that were received after all. */
+void kolo_mpi_free_late_messages(mpi_comm *me);
 
 #endif

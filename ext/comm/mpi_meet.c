@@ -19,8 +19,14 @@
 
 #include "core/clock.h"
 
-enum { TAG_CALL = 1, TAG_VERDICT, TAG_REASON, TAG_LIFE }; /* on mpi_comm.handle, where exchanges have the tag 0 */
-enum { SAME = 1, DIFFERENT, HERE, ALIVE }; /* verdicts */
+enum {
+    TAG_CALL = 1,
+    TAG_VERDICT,
+    TAG_REASON,
+    TAG_LIFE,
+    TAG_JOINED
+}; /* on mpi_comm.handle, where exchanges have the tag 0 */
+enum { SAME = 1, DIFFERENT, HERE, ALIVE, JOINED }; /* verdicts */
 
 #define MOMENT 0.2 /* seconds after which rank 0 says that it is there */
 
@@ -31,7 +37,8 @@ void kolo_mpi_end_job(kolo_comm *comm, int code)
     fflush(stdout);
     kolo_failure_say();
     fflush(stderr);
-    MPI_Abort(((mpi_comm *)comm)->handle, code);
+    (void)comm;
+    MPI_Abort(MPI_COMM_WORLD, code); /* of a part it would end only that */
 }
 
 /* Ends the job after a failure that several ranks know of. The one that speaks prints the sentence and ends the others,
@@ -106,11 +113,12 @@ static kolo_status note_life(meeting *m)
     return KOLO_OK;
 }
 
-static void show_life(const mpi_comm *me)
+/* With MPI's lock held. */
+static void show_life(mpi_comm *me)
 {
     double now = kolo_now();
-    if (now - kolo_mpi_process.met < me->stall_limit / 4) return;
-    kolo_mpi_process.met = now;
+    if (me->stall_limit <= 0 || now - me->met < me->stall_limit / 4) return;
+    me->met = now;
     if (me->comm.rank > 0) MPI_Send(NULL, 0, MPI_BYTE, 0, TAG_LIFE, me->handle);
     for (int i = 1, alive = ALIVE; i < me->comm.size && me->comm.rank == 0; i++)
         MPI_Send(&alive, 1, MPI_INT, i, TAG_VERDICT, me->handle);
@@ -120,15 +128,26 @@ static void show_life(const mpi_comm *me)
  * where the others see it. */
 void kolo_mpi_show_life(void)
 {
-    const mpi_comm *me = kolo_mpi_process.world;
-    if (!me || me->stall_limit <= 0 || pthread_mutex_trylock(&kolo_mpi_process.lock) != 0) return;
-    show_life(me);
+    if (!kolo_mpi_process.messaging || pthread_mutex_trylock(&kolo_mpi_process.lock) != 0) return;
+    for (mpi_comm *me = kolo_mpi_process.messaging; me; me = me->next) show_life(me);
     kolo_mpi_unlock();
+}
+
+void kolo_mpi_close_meetings(mpi_comm *me)
+{
+    for (mpi_comm **at = &kolo_mpi_process.messaging; *at; at = &(*at)->next) {
+        if (*at != me) continue;
+        *at = me->next;
+        break;
+    }
+    if (!kolo_mpi_process.messaging) kolo_life_tell(NULL);
+    free(me->calls);
+    free(me->joined);
 }
 
 static kolo_calls calls_of(const mpi_comm *me)
 {
-    return (kolo_calls){me->calls, sizeof *me->calls, me->comm.size, "rank"};
+    return (kolo_calls){me->calls, sizeof *me->calls, me->comm.size, "rank", me->numbers};
 }
 
 /* Waits until all ranks have come. */
@@ -149,6 +168,37 @@ static kolo_status gather_calls(meeting *m)
             return end_together(me, kolo_calls_stalled(&calls, m->came, m->stall.limit), true);
         kolo_mpi_pause(me, turn);
     }
+}
+
+/* Ends a meeting of ranks that make the same call, or have joined: tells the others which of them have, and what the
+ * call is, if any have. */
+static kolo_status tell_same(meeting *m)
+{
+    mpi_comm *me = m->me;
+    kolo_calls calls = calls_of(me);
+    me->joined_count = kolo_calls_joined(&calls, me->joined, &me->made);
+    KOLO_TRY(tell_all(m, me->joined_count > 0 ? JOINED : SAME));
+    for (int i = 1; i < me->comm.size && me->joined_count > 0; i++) {
+        KOLO_TRY(kolo_mpi_check(me, MPI_Send(&me->made, (int)sizeof me->made, MPI_BYTE, i, TAG_JOINED, me->handle),
+                                "MPI_Send"));
+        KOLO_TRY(kolo_mpi_check(me, MPI_Send(me->joined, me->comm.size, MPI_BYTE, i, TAG_JOINED, me->handle),
+                                "MPI_Send"));
+    }
+    return KOLO_OK;
+}
+
+static kolo_status hear_joined(mpi_comm *me)
+{
+    KOLO_TRY(kolo_mpi_check(me,
+                            MPI_Recv(&me->made, (int)sizeof me->made, MPI_BYTE, 0, TAG_JOINED, me->handle,
+                                     MPI_STATUS_IGNORE),
+                            "MPI_Recv"));
+    KOLO_TRY(kolo_mpi_check(me,
+                            MPI_Recv(me->joined, me->comm.size, MPI_BYTE, 0, TAG_JOINED, me->handle, MPI_STATUS_IGNORE),
+                            "MPI_Recv"));
+    me->joined_count = 0;
+    for (int i = 0; i < me->comm.size; i++) me->joined_count += me->joined[i];
+    return KOLO_OK;
 }
 
 /* Sends the failure of the comparison to the other ranks. */
@@ -179,7 +229,7 @@ static kolo_status meet_as_first(mpi_comm *me, const kolo_collective *call, bool
         if (status == KOLO_OK) {
             status = kolo_calls_compare(&calls);
             if (status != KOLO_OK) status = give_reasons(&m);
-            else if (!leaves) status = tell_all(&m, SAME);
+            else if (!leaves) status = tell_same(&m);
         }
     }
     free(m.requests);
@@ -187,12 +237,19 @@ static kolo_status meet_as_first(mpi_comm *me, const kolo_collective *call, bool
     return status;
 }
 
+/* The rank in the job. */
+static int number_of(const mpi_comm *me, int rank)
+{
+    return me->numbers ? me->numbers[rank] : rank;
+}
+
 /* The end for a rank to which rank 0 does not answer. */
 static kolo_status miss_the_first(mpi_comm *me, const kolo_collective *call)
 {
-    const kolo_calls calls = {.who = "rank"};
-    kolo_status status = kolo_fail(KOLO_COMM, "rank 0 has not come for %g s (KOLO_STALL_LIMIT): rank %d waits in %s",
-                                   me->stall_limit, me->comm.rank, kolo_call_text(&calls, call));
+    const kolo_calls calls = {.who = "rank", .numbers = me->numbers};
+    kolo_status status =
+        kolo_fail(KOLO_COMM, "rank %d has not come for %g s (KOLO_STALL_LIMIT): rank %d waits in %s", number_of(me, 0),
+                  me->stall_limit, number_of(me, me->comm.rank), kolo_call_text(&calls, call));
     return end_together(me, status, true);
 }
 
@@ -224,7 +281,9 @@ static kolo_status meet_as_other(mpi_comm *me, const kolo_collective *call, bool
     KOLO_TRY(kolo_mpi_check(me, MPI_Send(call, (int)sizeof *call, MPI_BYTE, 0, TAG_CALL, me->handle), "MPI_Send"));
     if (leaves) return KOLO_OK;
     KOLO_TRY(hear_verdict(me, call, &verdict));
+    me->joined_count = 0;
     if (verdict == SAME) return KOLO_OK;
+    if (verdict == JOINED) return hear_joined(me);
     KOLO_TRY(kolo_mpi_check(me,
                             MPI_Recv(&failure, (int)sizeof failure, MPI_BYTE, 0, TAG_REASON, me->handle,
                                      MPI_STATUS_IGNORE),
@@ -238,9 +297,18 @@ static kolo_status meet(mpi_comm *me, const kolo_collective *call, bool leaves)
     if (me->comm.size == 1) return KOLO_OK;
     kolo_mpi_lock();
     kolo_status status = me->comm.rank == 0 ? meet_as_first(me, call, leaves) : meet_as_other(me, call, leaves);
-    kolo_mpi_process.met = kolo_now();
+    me->met = kolo_now();
     kolo_mpi_unlock();
     return status;
+}
+
+static kolo_status meet_in_memory(mpi_comm *me, const kolo_collective *call)
+{
+    KOLO_TRY(kolo_mpi_shared_result(me, me->shared, kolo_shared_meet(me->shared, call)));
+    me->joined = me->shared->joined;
+    me->joined_count = me->shared->joined_count;
+    if (me->joined_count > 0) me->made = me->shared->made;
+    return KOLO_OK;
 }
 
 kolo_status kolo_mpi_meet(kolo_comm *comm, const kolo_collective *call)
@@ -248,8 +316,8 @@ kolo_status kolo_mpi_meet(kolo_comm *comm, const kolo_collective *call)
     mpi_comm *me = (mpi_comm *)comm;
     if (kolo_mpi_process.lost)
         return kolo_fail(KOLO_COMM, "a rank of this job is gone, so the others can call no collectives");
-    kolo_shared *shared = &kolo_mpi_process.shared;
-    if (me->meets) return kolo_mpi_shared_result(me, shared, kolo_shared_meet(shared, call));
+    if (me->shared) return meet_in_memory(me, call);
+    if (me->numbers) kolo_show_life(); /* to ranks that wait for this one in the world */
     return meet(me, call, false);
 }
 
@@ -259,6 +327,6 @@ void kolo_mpi_leave(mpi_comm *me)
 {
     kolo_collective call = kolo_call_make(KOLO_CALL_FINISH, 0);
     if (kolo_mpi_process.lost) return;
-    if (me->meets) kolo_shared_leave(&kolo_mpi_process.shared);
+    if (me->shared) kolo_shared_leave(me->shared);
     else if (meet(me, &call, true) != KOLO_OK) kolo_failure_take();
 }

@@ -13,6 +13,8 @@ typedef struct queue {
     kolo_comm comm;
     kolo_comm_kind kind; /* as this comm's; without what `below` does not have */
     kolo_comm *below;
+    struct queue
+        *whole; /* of a part: the group's queue, whose requests and direct calls its own wait for. Else itself */
     pid_t process;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -50,7 +52,7 @@ static void *run_requests(void *argument)
 {
     queue *q = argument;
     own = q;
-    kolo_call_in_background();
+    kolo_call_in_background(true);
     pthread_mutex_lock(&q->lock);
     for (;;) {
         while (q->busy || (!q->first && !q->closing)) pthread_cond_wait(&q->changed, &q->lock);
@@ -78,18 +80,19 @@ static kolo_status start_thread(queue *q)
 /* Takes the comm below for a direct call, after all requests. A request's own collectives do not wait for it. */
 static kolo_comm *enter(kolo_comm *comm)
 {
-    queue *q = (queue *)comm;
-    if (own == q) return q->below;
+    queue *q = ((queue *)comm)->whole;
+    kolo_comm *below = ((queue *)comm)->below;
+    if (own == q) return below;
     pthread_mutex_lock(&q->lock);
     while (q->busy || q->first) pthread_cond_wait(&q->changed, &q->lock);
     q->busy = true;
     pthread_mutex_unlock(&q->lock);
-    return q->below;
+    return below;
 }
 
 static kolo_status leave(kolo_comm *comm, kolo_status status)
 {
-    queue *q = (queue *)comm;
+    queue *q = ((queue *)comm)->whole;
     if (own == q) return status;
     pthread_mutex_lock(&q->lock);
     q->busy = false;
@@ -151,17 +154,41 @@ static kolo_status queue_wait_for_threads(kolo_comm *comm)
     return leave(comm, below->kind->wait_for_threads(below));
 }
 
+static kolo_status queue_join(kolo_comm *comm, int *last)
+{
+    kolo_comm *below = enter(comm);
+    return leave(comm, below->kind->join(below, last));
+}
+
+static kolo_status open_queue(kolo_comm *below, queue *whole, kolo_comm **comm);
+
+static kolo_status queue_split(kolo_comm *comm, int color, kolo_comm **part)
+{
+    kolo_comm *below = enter(comm), *part_below = NULL;
+    KOLO_TRY(leave(comm, below->kind->split(below, color, &part_below)));
+    *part = NULL;
+    return part_below ? open_queue(part_below, ((queue *)comm)->whole, part) : KOLO_OK;
+}
+
 /* ---------------------------------------------------------------- calls that do not wait for requests */
+
+/* The comm below of a message, with the caller's watch. */
+static kolo_comm *below_of_message(kolo_comm *comm)
+{
+    kolo_comm *below = ((queue *)comm)->below;
+    below->watch = comm->watch;
+    return below;
+}
 
 static kolo_status queue_send(kolo_comm *comm, const void *data, size_t bytes, int to, int tag)
 {
-    kolo_comm *below = ((queue *)comm)->below;
+    kolo_comm *below = below_of_message(comm);
     return below->kind->send(below, data, bytes, to, tag);
 }
 
 static kolo_status queue_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message)
 {
-    kolo_comm *below = ((queue *)comm)->below;
+    kolo_comm *below = below_of_message(comm);
     return below->kind->receive(below, data, room, from, tag, message);
 }
 
@@ -197,9 +224,22 @@ static void queue_lose(kolo_comm *comm)
 
 /* ---------------------------------------------------------------- opening and closing */
 
+/* A part's comm below is closed with it, by all members of the part. */
+static void close_part(queue *q)
+{
+    kolo_comm *below = enter(&q->comm);
+    below->kind->close(below);
+    leave(&q->comm, KOLO_OK);
+    free(q);
+}
+
 static void queue_close(kolo_comm *comm)
 {
     queue *q = (queue *)comm;
+    if (q->whole != q) {
+        close_part(q);
+        return;
+    }
     if (q->process == getpid()) { /* otherwise the thread stayed with the parent of fork() */
         pthread_mutex_lock(&q->lock);
         q->closing = true;
@@ -223,6 +263,8 @@ static const kolo_comm_kind all_calls = {
     .send = queue_send,
     .receive = queue_receive,
     .probe = queue_probe,
+    .split = queue_split,
+    .join = queue_join,
     .wait_for_threads = queue_wait_for_threads,
     .abort = queue_abort,
     .abort_threads = queue_abort_threads,
@@ -231,23 +273,32 @@ static const kolo_comm_kind all_calls = {
     .close = queue_close,
 };
 
-kolo_status kolo_comm_queue_open(kolo_comm *below, kolo_comm **comm)
+static kolo_status open_queue(kolo_comm *below, queue *whole, kolo_comm **comm)
 {
     queue *q = calloc(1, sizeof *q);
     if (!q) return kolo_fail_memory(sizeof *q, "a queue of collectives");
     q->kind = all_calls;
     q->kind.name = below->kind->name;
+    if (!below->kind->split) q->kind.split = NULL;
+    if (!below->kind->join) q->kind.join = NULL;
     if (!below->kind->wait_for_threads) q->kind.wait_for_threads = NULL;
     if (!below->kind->abort_threads) q->kind.abort_threads = NULL;
     if (!below->kind->aborted) q->kind.aborted = NULL;
     if (!below->kind->lose) q->kind.lose = NULL;
     q->comm = (kolo_comm){.kind = &q->kind, .rank = below->rank, .size = below->size};
     q->below = below;
+    q->whole = whole ? whole : q;
     q->process = getpid();
+    *comm = &q->comm;
+    if (whole) return KOLO_OK;
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->changed, NULL);
-    *comm = &q->comm;
     return KOLO_OK;
+}
+
+kolo_status kolo_comm_queue_open(kolo_comm *below, kolo_comm **comm)
+{
+    return open_queue(below, NULL, comm);
 }
 
 /* ---------------------------------------------------------------- requests */
@@ -277,7 +328,7 @@ kolo_status kolo_request_start(kolo_comm *comm, kolo_request *request,
                                kolo_status (*run)(kolo_comm *comm, void *argument), void *argument)
 {
     *request = (kolo_request){.run = run, .argument = argument, .comm = comm, .scope = kolo_scope_now()};
-    if (is_queue(comm)) return enqueue((queue *)comm, request);
+    if (is_queue(comm)) return enqueue(((queue *)comm)->whole, request);
     double begun = kolo_now();
     kolo_failure before = kolo_failure_take();
     kolo_status status = run(comm, argument);
@@ -298,7 +349,7 @@ bool kolo_request_is_done(const kolo_request *request)
 kolo_status kolo_request_wait(kolo_request *request)
 {
     if (is_queue(request->comm)) {
-        queue *q = (queue *)request->comm;
+        queue *q = ((queue *)request->comm)->whole;
         pthread_mutex_lock(&q->lock);
         while (!atomic_load(&request->done)) pthread_cond_wait(&q->changed, &q->lock);
         pthread_mutex_unlock(&q->lock);
@@ -309,8 +360,8 @@ kolo_status kolo_request_wait(kolo_request *request)
 
 void kolo_comm_queue_drop(kolo_comm *comm)
 {
-    queue *q = (queue *)comm;
     if (!is_queue(comm)) return;
+    queue *q = ((queue *)comm)->whole;
     pthread_mutex_lock(&q->lock);
     for (kolo_request *request = q->first; request; request = request->next) {
         request->failure = (kolo_failure){.code = KOLO_COMM, .text = KOLO_COMM_CALLED_OFF};

@@ -5,7 +5,8 @@
  * the caller's thread. So the members' calls meet in the order in which each member has made them, and a comm below,
  * which serves one thread at a time, needs no change. The thread is started by the first request.
  *
- * Messages (send, receive, probe) are no collectives, and do not wait for requests.
+ * Messages (send, receive, probe) are no collectives, and do not wait for requests. A part of the group (split) uses
+ * the queue of the group: its collectives and the group's meet in one order, too.
  */
 #ifndef KOLO_COMM_QUEUE_H
 #define KOLO_COMM_QUEUE_H
@@ -26,7 +27,8 @@ typedef struct kolo_request {
     struct kolo_request *next;
 } kolo_request;
 
-/* *comm becomes a queue in front of `below`, which the caller closes after it. Closing the queue waits for its requests. */
+/* *comm becomes a queue in front of `below`, which the caller closes after it. Closing the queue waits for its
+ * requests. */
 kolo_status kolo_comm_queue_open(kolo_comm *below, kolo_comm **comm);
 
 /* Starts a request. Any thread may call it. Where `comm` is no queue, the request runs at once. A failure of run() is

@@ -74,6 +74,18 @@ static kolo_status self_probe(kolo_comm *comm, int from, int tag, bool *there, k
     return KOLO_OK;
 }
 
+static kolo_status self_split(kolo_comm *comm, int color, kolo_comm **part)
+{
+    *part = color < 0 ? NULL : comm;
+    return KOLO_OK;
+}
+
+static kolo_status self_join(kolo_comm *comm, int *last)
+{
+    *last = comm->rank;
+    return KOLO_OK;
+}
+
 /* Nothing to do: no other member waits. */
 static void self_abort(kolo_comm *comm)
 {
@@ -97,6 +109,8 @@ static const kolo_comm_kind self_kind = {
     .send = self_send,
     .receive = self_receive,
     .probe = self_probe,
+    .split = self_split,
+    .join = self_join,
     .abort = self_abort,
     .close = self_close,
 };

@@ -39,9 +39,10 @@ size_t kolo_shared_bytes(int size)
            2 * (size_t)size * (sizeof(struct kolo_shared_record) + CHUNK);
 }
 
-kolo_status kolo_shared_open(kolo_shared *shared, void *memory, int rank, int size)
+/* Lays out the memory, and allocates the process's own lists. */
+static kolo_status open_memory(kolo_shared *shared, void *memory, int rank, int size)
 {
-    size_t bytes = 2 * (size_t)size * sizeof(void *);
+    size_t bytes = 3 * (size_t)size * sizeof(void *) + (size_t)size;
     void **slots = malloc(bytes);
     if (!slots) return kolo_fail_memory(bytes, "a group of ranks");
     char *begin = (char *)(((uintptr_t)memory + KOLO_CACHE_LINE - 1) / KOLO_CACHE_LINE * KOLO_CACHE_LINE);
@@ -54,17 +55,34 @@ kolo_status kolo_shared_open(kolo_shared *shared, void *memory, int rank, int si
                             .lives = lives,
                             .records = {records, records + size},
                             .slots = {slots, slots + size},
+                            .present = slots + 2 * (size_t)size,
+                            .joined = (bool *)(slots + 3 * (size_t)size),
                             .rank = rank,
                             .size = size,
                             .stall_limit = kolo_stall_limit()};
-    kolo_life_count_at(&lives[rank].count);
     head->barrier.between_processes = 1; /* every member writes the same value before its first wait */
+    return KOLO_OK;
+}
+
+kolo_status kolo_shared_open(kolo_shared *shared, void *memory, int rank, int size)
+{
+    KOLO_TRY(open_memory(shared, memory, rank, size));
+    kolo_life_count_at(&shared->lives[rank].count);
+    return KOLO_OK;
+}
+
+kolo_status kolo_shared_open_part(kolo_shared *shared, const kolo_shared *whole, const int *numbers, void *memory,
+                                  int rank, int size)
+{
+    KOLO_TRY(open_memory(shared, memory, rank, size));
+    shared->whole = whole;
+    shared->numbers = numbers;
     return KOLO_OK;
 }
 
 void kolo_shared_close(kolo_shared *shared)
 {
-    if (shared->lives) kolo_life_count_at(NULL);
+    if (shared->lives && !shared->whole) kolo_life_count_at(NULL);
     free(shared->slots[0]);
     *shared = (kolo_shared){0};
 }
@@ -73,7 +91,8 @@ void kolo_shared_close(kolo_shared *shared)
 
 static kolo_calls calls_of(const kolo_shared *shared, unsigned turn)
 {
-    return (kolo_calls){&shared->records[turn % 2][0].call, sizeof(struct kolo_shared_record), shared->size, "rank"};
+    return (kolo_calls){&shared->records[turn % 2][0].call, sizeof(struct kolo_shared_record), shared->size, "rank",
+                        shared->numbers};
 }
 
 /* A member's wait for the others. */
@@ -83,6 +102,12 @@ typedef struct waiting {
     kolo_stall stall;
 } waiting;
 
+static uint64_t life_of(const kolo_shared *shared, int member)
+{
+    if (shared->whole) return life_of(shared->whole, shared->numbers[member]);
+    return atomic_load_explicit(&shared->lives[member].count, memory_order_relaxed);
+}
+
 /* came[] may be NULL; *life becomes the number of signs of life of those that have not come. */
 static int count_arrived(const waiting *wait, bool *came, uint64_t *life)
 {
@@ -91,7 +116,7 @@ static int count_arrived(const waiting *wait, bool *came, uint64_t *life)
     for (int i = 0; i < wait->shared->size; i++) {
         bool here = atomic_load(&wait->shared->records[wait->turn % 2][i].turn) == wait->turn + 1;
         if (came) came[i] = here;
-        if (!here) *life += atomic_load_explicit(&wait->shared->lives[i].count, memory_order_relaxed);
+        if (!here) *life += life_of(wait->shared, i);
         count += here;
     }
     return count;
@@ -140,11 +165,13 @@ static kolo_status gather_calls(kolo_shared *shared, unsigned turn, const kolo_c
     bool often = shared->idle && (every.tv_sec > 0 || every.tv_nsec == 0 || every.tv_nsec > IDLE_EVERY);
     if (often) every = (struct timespec){.tv_nsec = IDLE_EVERY};
     kolo_barrier_watch watch = {.spins = spins_of(shared), .every = every, .look = has_stalled, .argument = &wait};
+    if (shared->whole) kolo_show_life(); /* to ranks that wait for this one in the whole group */
     put_record(shared, turn, call);
     if (kolo_barrier_watched_wait(&shared->head->barrier, shared->size, true, &watch) == KOLO_BARRIER_LEFT)
         return say_who_is_missing(shared, &wait);
     kolo_calls calls = calls_of(shared, turn);
     shared->speaks = shared->rank == 0;
+    shared->joined_count = kolo_calls_joined(&calls, shared->joined, &shared->made);
     return kolo_calls_compare(&calls);
 }
 
@@ -169,24 +196,56 @@ void kolo_shared_leave(kolo_shared *shared)
 
 /* ---------------------------------------------------------------- all-reduce and broadcast */
 
-/* Each member copies its chunk to its slot, reduces one slice of all slots into slot 0, and copies the result. `call`
- * is NULL for all chunks but the first. */
+/* The places of the chunks that are reduced. Those of members that have joined hold nothing. */
+static int present_slots(kolo_shared *shared, void **slots, void ***present)
+{
+    int count = 0;
+    *present = slots;
+    if (shared->joined_count == 0) return shared->size;
+    for (int i = 0; i < shared->size; i++)
+        if (!shared->joined[i]) shared->present[count++] = slots[i];
+    *present = shared->present;
+    return count;
+}
+
+/* Each member reduces one slice of all slots into slot 0. */
+static void reduce_slots(kolo_shared *shared, void **slots, int64_t count, kolo_type type, kolo_reduce_op reduction)
+{
+    void **present;
+    int sources = present_slots(shared, slots, &present);
+    int64_t begin = kolo_slice_begin(count, type, shared->rank, shared->size);
+    int64_t end = kolo_slice_begin(count, type, shared->rank + 1, shared->size);
+    kolo_reduce_slice(type, reduction, present, sources, slots, 1, begin, end);
+    wait_for_all(shared);
+}
+
+/* Each member copies its chunk to its slot, takes part in the reduction, and copies the result. `call` is NULL for all
+ * chunks but the first. */
 static kolo_status allreduce_chunk(kolo_shared *shared, void *values, int64_t count, kolo_type type,
                                    kolo_reduce_op reduction, const kolo_collective *call)
 {
     unsigned turn = shared->turn++;
     void **slots = shared->slots[turn % 2];
     size_t bytes = (size_t)count * kolo_type_bytes(type);
-    int64_t begin = kolo_slice_begin(count, type, shared->rank, shared->size);
-    int64_t end = kolo_slice_begin(count, type, shared->rank + 1, shared->size);
     kolo_copy_bytes(slots[shared->rank], values, bytes);
     if (call) KOLO_TRY(gather_calls(shared, turn, call));
     else wait_for_all(shared);
     if (count == 0) return KOLO_OK;
-    kolo_reduce_slice(type, reduction, slots, shared->size, slots, 1, begin, end);
-    wait_for_all(shared);
+    reduce_slots(shared, slots, count, type, reduction);
     memcpy(values, slots[0], bytes);
     return KOLO_OK;
+}
+
+void kolo_shared_answer_allreduce(kolo_shared *shared)
+{
+    kolo_type type = (kolo_type)shared->made.type;
+    int64_t count = shared->made.count, most = CHUNK / (int64_t)kolo_type_bytes(type);
+    for (int64_t at = 0; at < count; at += most) {
+        unsigned turn = at == 0 ? shared->turn - 1 : shared->turn++; /* the meeting was the turn of the first chunk */
+        if (at > 0) wait_for_all(shared);
+        reduce_slots(shared, shared->slots[turn % 2], count - at < most ? count - at : most, type,
+                     (kolo_reduce_op)shared->made.reduction);
+    }
 }
 
 kolo_status kolo_shared_allreduce(kolo_shared *shared, void *values, int64_t count, kolo_type type,

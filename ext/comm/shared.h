@@ -18,22 +18,33 @@ struct kolo_shared_record;
 struct kolo_shared_life;
 
 /* One process's access to the memory. Every process must make the same calls in the same order. */
-typedef struct kolo_shared {
+typedef struct kolo_shared kolo_shared;
+struct kolo_shared {
     struct kolo_shared_head *head;
     struct kolo_shared_record *records[2]; /* [2][size] in the shared memory, the members' calls */
-    struct kolo_shared_life *lives; /* [size] in the shared memory */
+    struct kolo_shared_life *lives; /* [size] in the shared memory; not used in a part */
+    const kolo_shared *whole; /* of a part of a group: the group, whose memory has the members' signs of life */
+    const int *numbers; /* [size] of a part: the members' numbers in that group, which sentences give; else NULL */
     void **slots[2]; /* [2][size] places in the shared memory, each for one chunk of a member */
+    void **present;  /* [size] those of the members that have not joined */
+    bool *joined;    /* [size] the members that answer the current call (kolo_join()) */
+    int joined_count; /* 0: joined[] is not set */
+    kolo_collective made; /* with joined_count > 0: the call that they answer */
     unsigned turn;   /* number of chunks so far; they use records[0] and slots[0], or [1], in turn */
     int rank, size;
     int spins; /* looks at the barrier before sleeping, for members that have a core each; 0: sleeps at once */
     double stall_limit; /* seconds; 0: none */
     void (*idle)(void); /* called from time to time while this member waits for others; NULL: nothing */
     bool speaks; /* after a failed call: whether this is the member that tells of it */
-} kolo_shared;
+};
 
 /* Bytes of shared memory for a group. The memory must be all zeros before the first member opens it. */
 size_t kolo_shared_bytes(int size);
 kolo_status kolo_shared_open(kolo_shared *shared, void *memory, int rank, int size);
+/* The same for some members of a group, which stays open longer. numbers[size]: theirs in the group; the caller keeps
+ * them. */
+kolo_status kolo_shared_open_part(kolo_shared *shared, const kolo_shared *whole, const int *numbers, void *memory,
+                                  int rank, int size);
 void kolo_shared_close(kolo_shared *shared); /* does not free the shared memory */
 
 /* As in kolo_comm_kind. They fail if the members' calls differ, on all members, or if a member does not come within the
@@ -42,6 +53,9 @@ kolo_status kolo_shared_allreduce(kolo_shared *shared, void *values, int64_t cou
                                   kolo_reduce_op reduction);
 kolo_status kolo_shared_broadcast(kolo_shared *shared, void *data, size_t bytes, int root);
 kolo_status kolo_shared_meet(kolo_shared *shared, const kolo_collective *call);
+/* For a member that has joined, after a kolo_shared_meet() whose shared->made is an all-reduce that the others make by
+ * kolo_shared_allreduce(): does its part of the work. */
+void kolo_shared_answer_allreduce(kolo_shared *shared);
 /* Tells the others that this member makes no more calls; does not wait for them. */
 void kolo_shared_leave(kolo_shared *shared);
 

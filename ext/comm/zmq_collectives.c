@@ -15,7 +15,7 @@
 
 static kolo_calls calls_of(const zmq_comm *me)
 {
-    return (kolo_calls){me->calls, sizeof *me->calls, me->comm.size, "rank"};
+    return (kolo_calls){me->calls, sizeof *me->calls, me->comm.size, "rank", NULL};
 }
 
 /* Takes the calls that have arrived; returns how many of the ranks have come. A rank that has left calls nothing more:

@@ -1,5 +1,6 @@
 /* Letters between ranks: see zmq_comm.h. */
 #include "comm/zmq_comm.h"
+#include "core/clock.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -319,14 +320,24 @@ kolo_status kolo_zmq_probe(kolo_comm *comm, int from, int tag, bool *there, kolo
     return KOLO_OK;
 }
 
+/* Fails if this rank has waited longer for a message than its watch allows. Sending never waits. */
+static kolo_status check_watch(const zmq_comm *me, double begun, int from, int tag)
+{
+    const kolo_message_watch *watch = me->comm.watch;
+    if (!watch || watch->limit <= 0 || kolo_now() - begun <= watch->limit) return KOLO_OK;
+    return kolo_message_late(me->comm.rank, watch->limit, from, tag);
+}
+
 kolo_status kolo_zmq_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message)
 {
     zmq_comm *me = (zmq_comm *)comm;
+    double begun = kolo_now();
     KOLO_TRY(kolo_zmq_pump(me, 0));
     while (!describe(me, from, tag, message)) {
         KOLO_TRY(kolo_zmq_check_peers(me));
         if (from != KOLO_ANY_RANK && kolo_zmq_has_left(me, from))
             return kolo_fail(KOLO_COMM, "rank %d has finished without sending this message", from);
+        KOLO_TRY(check_watch(me, begun, from, tag));
         KOLO_TRY(kolo_zmq_pump(me, ZMQ_TURN));
     }
     if ((size_t)message->bytes > room) return kolo_message_too_long(message, room);

@@ -7,7 +7,7 @@
 
 #include <kolo.h>
 
-#define KOLO_PLUGIN_VERSION 4
+#define KOLO_PLUGIN_VERSION 5
 
 struct kolo_machine;
 

@@ -120,11 +120,15 @@ typedef struct kolo_novograd_args {
     double epsilon; /* default 1e-8 */
 } kolo_novograd_args;
 
+typedef struct kolo_own_comm kolo_own_comm; /* kolo_tools.h */
+
 typedef struct kolo_optimizer {
     const kolo_optimizer_kind *kind;
-    bool distributed; /* set by kolo_distributed() */
-    int64_t bucket_bytes; /* likewise */
-    kolo_reduce_op reduction; /* likewise: how the ranks' gradients are combined */
+    bool distributed; /* these are set by kolo_distributed() */
+    int64_t bucket_bytes;
+    kolo_reduce_op reduction; /* how the ranks' gradients are combined */
+    const kolo_own_comm *comm;
+    bool sparse_as_dense;
     union {
         kolo_common_args common;
         kolo_sgd_args sgd;
@@ -163,17 +167,28 @@ typedef struct kolo_distributed_args {
      * array by itself. The devices of one rank are averaged before. What the ranks agree on is averaged, and what only one
      * of them has learnt is added, so the learning rate need not grow with the number of ranks. Horovod combines what an
      * optimizer adds to the weights; here each rank's optimizer gets the combined gradient, so that all have one state.
-     * Not with .deterministic, .accumulate_steps, or strategies of workers. */
+     * Not with .deterministic, .accumulate_steps, .comm, or strategies of workers. */
     kolo_reduce_op op;
     /* While the backward pass still computes, the gradients of the layers that are done are summed over the ranks, in
      * buckets of whole parameters with at least so many bytes. KOLO_NONE: one sum after the backward pass, as in
-     * deterministic mode, with Adasum, and on GPUs in any case. Default: KOLO_BUCKET_BYTES */
+     * deterministic mode, with Adasum, with .comm, where embeddings are summed by rows, and on GPUs in any case. Default:
+     * KOLO_BUCKET_BYTES */
     int64_t bucket_bytes;
+    const kolo_own_comm *comm; /* an all-reduce of your own (section 10) sums the gradients over the ranks; Kolo keeps the
+                                  pointer. Not with .deterministic or a strategy of workers. Default: the built-in one */
+    bool sparse_as_dense;      /* the gradients of embeddings are summed by the all-reduce, too. Default: see below */
 } kolo_distributed_args;
 #define KOLO_BUCKET_BYTES (1 << 20)
 
 /* Data parallelism between ranks, as in Horovod: the optimizer receives the gradient of all ranks. With one rank nothing
- * changes. The learning rate is used as given. */
+ * changes. The learning rate is used as given.
+ *
+ * A batch changes only a few rows of a large embedding, [words][width]. Ranks then send only the rows whose gradient is
+ * not zero, with their numbers (an allgatherv; Horovod: IndexedSlices), and each adds them up in the order of the ranks.
+ * They do so for an embedding of at least 2¹⁶ elements in each step in which this moves fewer bytes than the all-reduce:
+ * if all ranks together have r such rows, for r · (width + 1) < 2 · words · width. The sums are those of the all-reduce
+ * but for the order of additions. Gradients on a GPU, those of .deterministic, of Adasum and of an own .comm are always
+ * summed whole. */
 #define kolo_distributed(...)                                                                                          \
     kolo_distributed_at(&(const kolo_distributed_args){._ = #__VA_ARGS__, __VA_ARGS__})
 kolo_optimizer kolo_distributed_at(const kolo_distributed_args *args);

@@ -142,12 +142,29 @@ typedef enum kolo_type {
 /* The type of the elements of a call whose arguments begin with an array. */
 #define KOLO_TYPE_OF_FIRST_(...) KOLO_TYPE_OF(KOLO_FIRST_(__VA_ARGS__, 0))
 
+/* Some of the ranks, as Horovod's process sets. Collectives with .process_set are between its members alone: sizes and
+ * orders in their comments are then those of the set, while .root stays a rank of the job. Only the members call them; on
+ * any other rank such a call fails. Members compare their calls and wait for one another as all ranks do, and sentences
+ * give the members' ranks in the job. */
+typedef struct kolo_process_set kolo_process_set;
+/* Makes a set of ranks[count], in any order; within the set they are numbered in the order of their ranks. All ranks of
+ * the job must call it with the same ranks, also those that are not in the set. NULL on failure: a rank that does not
+ * exist or comes twice, other ranks than on rank 0, or ranks that TF_CONFIG names: sets, and kolo_join(), want MPI's. */
+#define kolo_add_process_set(ranks, count) kolo_add_process_set_at(ranks, count, KOLO_HERE)
+kolo_process_set *kolo_add_process_set_at(const int *ranks, int count, kolo_here here);
+/* Frees a set. All its members must call it, before kolo_finish(), which frees those that are left. */
+void kolo_process_set_free(kolo_process_set **set);
+/* This rank's number in the set, from 0, or -1 if it is no member; the number of members. NULL: all ranks. */
+int kolo_process_set_rank(const kolo_process_set *set);
+int kolo_process_set_size(const kolo_process_set *set);
+
 typedef struct kolo_allreduce_args {
     int _;
     void *values; /* [count] */
     int64_t count;
     kolo_guard *guard;
     kolo_reduce_op op; /* default KOLO_REDUCE_SUM */
+    const kolo_process_set *process_set; /* default: all ranks */
 } kolo_allreduce_args;
 
 /* values[count] becomes the sum over all ranks, or what else .op says, with the same bits on every rank. */
@@ -162,6 +179,7 @@ typedef struct kolo_grouped_allreduce_args {
     int number;            /* of arrays, at least 0 */
     kolo_guard *guard;
     kolo_reduce_op op; /* default KOLO_REDUCE_SUM */
+    const kolo_process_set *process_set; /* default: all ranks */
 } kolo_grouped_allreduce_args;
 
 /* An all-reduce of several arrays of floats, which are moved together: faster than a call for each if they are small. */
@@ -175,6 +193,7 @@ typedef struct kolo_broadcast_args {
     int64_t count;
     int root; /* 0 … size-1; default 0 */
     kolo_guard *guard;
+    const kolo_process_set *process_set; /* default: all ranks */
 } kolo_broadcast_args;
 
 /* values[count] becomes that of rank `root`. */
@@ -188,6 +207,7 @@ typedef struct kolo_allgather_args {
     int64_t count;
     void *all; /* [size][count], of the same type */
     kolo_guard *guard;
+    const kolo_process_set *process_set; /* default: all ranks */
 } kolo_allgather_args;
 
 /* all[size][count] becomes the values of all ranks, in the order of the ranks. */
@@ -203,6 +223,7 @@ typedef struct kolo_allgatherv_args {
     int64_t room;       /* elements */
     kolo_guard *guard;
     int64_t *counts; /* [size] becomes the counts of all ranks; NULL: not wanted */
+    const kolo_process_set *process_set; /* default: all ranks */
 } kolo_allgatherv_args;
 
 /* all[] becomes the values of all ranks one after the other, in the order of the ranks. If a rank has less room than the
@@ -218,6 +239,7 @@ typedef struct kolo_reduce_scatter_args {
     void *mine; /* [count], of the same type */
     kolo_guard *guard;
     kolo_reduce_op op; /* default KOLO_REDUCE_SUM */
+    const kolo_process_set *process_set; /* default: all ranks */
 } kolo_reduce_scatter_args;
 
 /* mine[count] becomes the sum over all ranks of their values[rank], with this rank's number, or what else .op says: an
@@ -233,6 +255,7 @@ typedef struct kolo_alltoall_args {
     int64_t count;
     void *received; /* [size][count], of the same type; not the same memory */
     kolo_guard *guard;
+    const kolo_process_set *process_set; /* default: all ranks */
 } kolo_alltoall_args;
 
 /* Sends values[i] to rank i; received[i] becomes what rank i has sent to this rank. */
@@ -248,6 +271,7 @@ typedef struct kolo_alltoallv_args {
     int64_t room;          /* elements */
     kolo_guard *guard;
     int64_t *received_counts; /* [size] becomes the number of elements from each rank; NULL: not wanted */
+    const kolo_process_set *process_set; /* default: all ranks */
 } kolo_alltoallv_args;
 
 /* The same with any number of elements for each pair of ranks: received[] becomes what rank 0 has sent to this rank, then
@@ -256,9 +280,28 @@ typedef struct kolo_alltoallv_args {
     kolo_alltoallv_at(&(const kolo_alltoallv_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__), KOLO_HERE)
 kolo_status kolo_alltoallv_at(const kolo_alltoallv_args *args, kolo_type type, kolo_here here);
 
+typedef struct kolo_barrier_args {
+    int _;
+    kolo_guard *guard;
+    const kolo_process_set *process_set; /* default: all ranks */
+} kolo_barrier_args;
+
 /* Waits until all ranks have called it. */
-#define kolo_barrier() kolo_barrier_at(KOLO_HERE)
-kolo_status kolo_barrier_at(kolo_here here);
+#define kolo_barrier(...) kolo_barrier_at(&(const kolo_barrier_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_barrier_at(const kolo_barrier_args *args, kolo_here here);
+
+/* For ranks that run out of data at different times, as Horovod's join: a rank that has nothing more to do calls it, and
+ * returns when all ranks have. Until then it takes part in the calls of the others:
+ *   kolo_allreduce, kolo_grouped_allreduce: with zeros, which means nothing: a sum, a minimum, a maximum or a product is
+ *     that over the other ranks. A mean is their sum divided by the number of all ranks.
+ *   kolo_allgatherv: with 0 elements, and its count is 0.
+ *   kolo_barrier.
+ * Any other collective of all ranks fails while a rank has joined, and so do kolo_fit() and kolo_train_on_batch() under
+ * kolo_distributed(). A member that has joined does not come to the collectives of a process set. Returns the rank that
+ * joined last, the highest one of several that made equally many calls before; -1 on failure. Its weights have seen every
+ * update: kolo_broadcast(weights, count, kolo_join()). */
+#define kolo_join() kolo_join_at(KOLO_HERE)
+int kolo_join_at(kolo_here here);
 
 /* Asynchronous collectives, as in Horovod. They have the arguments of the calls without _async, return at once, and run
  * in a thread of the library, one after the other. A rank's collectives run in the order in which it has called them,
@@ -355,6 +398,58 @@ typedef struct kolo_probe_args {
 /* Whether there is a message that kolo_receive() would not wait for. False on failure, too. */
 #define kolo_probe(...) kolo_probe_at(&(const kolo_probe_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 bool kolo_probe_at(const kolo_probe_args *args, kolo_here here);
+
+/* An all-reduce of your own, between ranks, written with kolo_send() and kolo_receive():
+ *
+ *     kolo_status naive(float *values, int64_t count, void *user); // rank 0 adds all up and sends the sum back
+ *     kolo_own_comm mine = {.name = "naive", .allreduce = naive};
+ *     kolo_check_comm(&mine);
+ *     kolo_compile(model, .optimizer = kolo_distributed(kolo_adam(), .comm = &mine), …);
+ *
+ * Training then calls it for each sum of gradients, on every rank, in the thread that called kolo_fit(). Everything else
+ * goes the built-in way: other collectives, the comparison of the ranks' counts before each call, and under a strategy of
+ * several devices the sums within a rank. Kolo keeps the pointer: the struct must remain valid as long as the model.
+ *
+ * While it runs, kolo_send() and kolo_receive() fail once they have waited for KOLO_STALL_LIMIT seconds (default 60, in a
+ * notebook, too), and with them the whole call. It must receive all messages that it sends. */
+struct kolo_own_comm {
+    const char *name; /* "ring", for sentences */
+    /* values[count] becomes the sum over all ranks, with the same bits on every rank. The count is the same on all ranks,
+     * and may be 0. If it returns another status than KOLO_OK on one rank, the training fails on all. */
+    kolo_status (*allreduce)(float *values, int64_t count, void *user);
+    void *user; /* yours */
+    bool in_rank_order; /* each sum is ((x₀ + x₁) + x₂) + …, where xᵣ is rank r's value: kolo_check_comm() then demands
+                           these bits */
+};
+
+/* Bytes a second; NaN if the check fails. The bus bandwidth of an all-reduce is bytes of the array / seconds of the
+ * slowest rank × 2(n−1)/n for n ranks, as in NCCL's tests: what each rank's link carries if the algorithm is optimal. */
+typedef struct kolo_comm_scores {
+    double bus_bandwidth; /* of the all-reduce that was checked */
+    double built_in;      /* of kolo_allreduce() in the same run */
+    double share;         /* bus_bandwidth / built_in */
+} kolo_comm_scores;
+
+typedef struct kolo_check_comm_args {
+    int _;
+    const kolo_own_comm *comm;
+    kolo_guard *guard;
+    int64_t count;  /* of the floats in the array that is timed; default 2²⁰ */
+    double seconds; /* that one kolo_send() or kolo_receive() may wait; default 10 */
+    bool quiet;     /* prints nothing; default: rank 0 prints a line */
+} kolo_check_comm_args;
+
+/* Checks an all-reduce of your own against the sum over the ranks, and measures it. All ranks must call it, at least two.
+ * It sums arrays of 0, 1, n−1, n+1 (n ranks), 1009, 1000 n, 1000 n + 1 and 262147 elements, and one of .count, each twice:
+ *   small whole numbers, whose sums are exact, so every order of additions must give the same bits;
+ *   numbers between −1 and 1: each sum may differ from that in the order of the ranks, computed without messages, by no
+ *   more than (n−1) · 2⁻²³ · Σ|xᵣ|, a bound for any order of additions; with .in_rank_order by nothing.
+ * All ranks must have the same bits, nothing may be written outside of values[count], and no message may be left over.
+ * The first difference fails the call on all ranks with one sentence: "comm ring: wanted 14 in element 3 of 7 on rank 1,
+ * got 10". So do a function that fails, and one whose messages wait too long. Then the messages that are left are dropped,
+ * and the ranks can go on. Last, it takes the best of five runs of each all-reduce, in turn. */
+#define kolo_check_comm(...) kolo_check_comm_at(&(const kolo_check_comm_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
+kolo_comm_scores kolo_check_comm_at(const kolo_check_comm_args *args, kolo_here here);
 
 /* ----------------------------------------------------------------------------------------- 10b faults */
 

@@ -1,5 +1,6 @@
 /* Sums over the ranks beside the backward pass: see overlap.h. */
 #include "replica/overlap.h"
+#include "replica/sparse_sum.h"
 
 #include <stdlib.h>
 
@@ -169,8 +170,10 @@ static bool is_possible(const kolo_trainer *trainer)
     bool together = trainer->weight_placement == KOLO_WEIGHTS_SHARED || trainer->count == 1;
     bool synchronous = kolo_model_strategy(model)->sums_every_step && !trainer->workers && together;
     bool at_once = model->backend->streams->steps_ahead == 0 && trainer->replicas[0].engine->context_count == 1;
-    return kolo_model_distributed(model) && synchronous && at_once && !model->settings.deterministic &&
-           model->settings.optimizer.bucket_bytes != KOLO_NONE && !kolo_replica_uses_adasum(&trainer->replicas[0]);
+    bool by_allreduce = !model->settings.optimizer.comm && !kolo_replica_uses_adasum(&trainer->replicas[0]) &&
+                        !kolo_replica_may_sum_rows(&trainer->replicas[0]);
+    return kolo_model_distributed(model) && synchronous && at_once && by_allreduce && !model->settings.deterministic &&
+           model->settings.optimizer.bucket_bytes != KOLO_NONE;
 }
 
 static kolo_status open_sums(kolo_overlap *overlap)

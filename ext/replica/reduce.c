@@ -5,6 +5,7 @@
 #include "backend/staged_comm.h"
 #include "comm/sum.h"
 #include "replica/overlap.h"
+#include "replica/sparse_sum.h"
 #include "replica/tree_sum.h"
 #include "core/clock.h"
 
@@ -33,9 +34,11 @@ kolo_status kolo_replica_join(kolo_replica *replica)
 {
     const kolo_stream_kind *streams = kolo_replica_streams(replica);
     if (replica->comm) return KOLO_OK;
-    if (streams->open_comm && streams->open_comm(replica->stream, replica->group, &replica->comm) == KOLO_OK)
+    bool on_host = replica->arrays.gradient == replica->gradient;
+    bool own = !on_host && replica->trainer->model->settings.optimizer.comm; /* it sums memory of the host */
+    if (!own && streams->open_comm && streams->open_comm(replica->stream, replica->group, &replica->comm) == KOLO_OK)
         return KOLO_OK;
-    if (streams->open_comm) {
+    if (!own && streams->open_comm) {
         kolo_failure failure = kolo_failure_take();
         if (replica->index == 0) kolo_warn("sums over the devices are made on the host: %s", failure.text);
     }
@@ -113,15 +116,14 @@ static kolo_status agree_in_order(kolo_replica *replica)
     return replica->accumulated ? kolo_replica_wait_for_sharers(replica) : KOLO_OK;
 }
 
-/* Sums the gradients of the group. */
-static kolo_status sum_gradients(kolo_replica *replica, kolo_comm *comm)
+/* Sums the gradients, and notes the time that this takes between ranks. */
+static kolo_status sum_gradients(kolo_replica *replica, kolo_status (*sum)(kolo_replica *replica))
 {
     double started = kolo_now();
-    KOLO_TRY(comm->kind->allreduce(comm, replica->arrays.gradient, weights_of(replica), KOLO_TYPE_FLOAT,
-                                   KOLO_REDUCE_SUM));
-    bool between_ranks = kolo_model_distributed(replica->trainer->model);
-    replica->timings.communication += between_ranks ? kolo_now() - started : 0;
-    replica->timings.exposed += between_ranks ? kolo_now() - started : 0;
+    KOLO_TRY(sum(replica));
+    double seconds = kolo_model_distributed(replica->trainer->model) ? kolo_now() - started : 0;
+    replica->timings.communication += seconds;
+    replica->timings.exposed += seconds;
     return KOLO_OK;
 }
 
@@ -130,7 +132,7 @@ static kolo_status sum_gradients(kolo_replica *replica, kolo_comm *comm)
 static kolo_status sum_over_ranks(kolo_replica *replica)
 {
     kolo_trainer *trainer = replica->trainer;
-    kolo_comm *ranks = kolo_model_ranks(trainer->model);
+    kolo_comm *ranks = trainer->ranks;
     kolo_totals *totals = &trainer->sum_totals;
     bool overlaps = kolo_overlap_is_on(trainer);
     if (overlaps) KOLO_TRY(kolo_overlap_finish(trainer));
@@ -142,7 +144,8 @@ static kolo_status sum_over_ranks(kolo_replica *replica)
     KOLO_TRY(ranks->kind->allreduce(ranks, totals, kolo_totals_size(totals), KOLO_TYPE_DOUBLE, KOLO_REDUCE_SUM));
     totals->used = replica->local_totals.used;
     if (!replica->complete || overlaps) return KOLO_OK;
-    return kolo_replica_uses_adasum(replica) ? kolo_replica_adasum(replica) : sum_gradients(replica, ranks);
+    return kolo_replica_uses_adasum(replica) ? kolo_replica_adasum(replica)
+                                             : sum_gradients(replica, kolo_replica_sum_over_ranks);
 }
 
 /* Replicas that share the weights insert their gradients into one tree, which leaves one sum per process. */
@@ -195,7 +198,7 @@ static kolo_status agree_by_allreduce(kolo_replica *replica)
     if (!replica->complete) return KOLO_OK;
     if (kolo_replica_uses_adasum(replica)) return kolo_replica_adasum_of_copies(replica);
     KOLO_TRY(kolo_replica_join(replica));
-    return sum_gradients(replica, replica->comm);
+    return sum_gradients(replica, kolo_replica_sum_gradient);
 }
 
 /* ---------------------------------------------------------------- the number of bytes sent */
@@ -232,13 +235,15 @@ kolo_status kolo_replica_allreduce(kolo_replica *replica)
     bool shares = trainer->weight_placement == KOLO_WEIGHTS_SHARED;
     replica->has_group_sum = true;
     replica->gradient_on_host = false;
+    replica->saved_bytes = 0;
     if (shares) KOLO_TRY(agree_in_one_tree(replica));
     else if (replica->group->size == 1) return KOLO_OK;
     else if (trainer->model->settings.deterministic) KOLO_TRY(agree_in_order(replica));
     else KOLO_TRY(agree_by_allreduce(replica));
     replica->timings.reduce += kolo_now() - started - (replica->timings.waiting - waited);
     bool once = shares && replica->group == replica->local;
-    replica->timings.reduced_bytes += (once ? 1 : 2) * slice_bytes(replica);
+    if (replica->complete || once || trainer->model->settings.deterministic)
+        replica->timings.reduced_bytes += (once ? 1 : 2) * slice_bytes(replica) - replica->saved_bytes;
     return KOLO_OK;
 }
 

@@ -65,6 +65,7 @@ struct kolo_replica {
     bool complete; /* the batch ends a group of .accumulate_steps */
     bool has_group_sum; /* the gradient is the sum over all members, or there is only one member */
     bool gradient_on_host; /* the gradient is in `gradient`, where a strategy may have changed it */
+    int64_t saved_bytes; /* that embeddings' rows had less than an all-reduce in the last sum (sparse_sum.c) */
     bool collected; /* the gradient is in arrays.gradient */
     bool read_in_step; /* kolo_replica_read_totals() was called since the last compute */
     bool has_totals; /* the step's totals have been read back, so a strategy may look at them */
@@ -85,9 +86,9 @@ struct kolo_replica {
     int64_t own_steps; /* steps of this replica, counted where faults are wanted */
 };
 
-/* adasum.c. Whether ranks combine their gradients by Adasum. The gradient of this rank becomes that of all ranks: of the
- * replica that speaks for the rank alone, whose gradient is the rank's sum; of all replicas, whose gradients are their
- * own. */
+/* adasum.c. Whether ranks combine their gradients by Adasum. The gradient of this rank becomes that of all ranks: of
+ * the replica that speaks for the rank alone, whose gradient is the rank's sum; of all replicas, whose gradients are
+ * their own. */
 bool kolo_replica_uses_adasum(const kolo_replica *replica);
 kolo_status kolo_replica_adasum(kolo_replica *replica);
 kolo_status kolo_replica_adasum_of_copies(kolo_replica *replica);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/own.h"
 #include "core/clock.h"
 #include "model/lower.h"
 #include "runtime/fault.h"
@@ -112,6 +113,18 @@ void kolo_trainer_close_groups(kolo_trainer *trainer)
         if (replica->local) replica->local->kind->close(replica->local);
         replica->group = replica->local = NULL;
     }
+    if (trainer->ranks && trainer->ranks != kolo_model_ranks(trainer->model))
+        trainer->ranks->kind->close(trainer->ranks);
+    trainer->ranks = NULL;
+}
+
+/* With an all-reduce of the learner's own, the group of the ranks is one that calls it. */
+static kolo_status open_ranks(kolo_trainer *trainer)
+{
+    const kolo_own_comm *own = trainer->model->settings.optimizer.comm;
+    trainer->ranks = kolo_model_ranks(trainer->model);
+    if (!own || trainer->workers || trainer->ranks->size == 1) return KOLO_OK;
+    return kolo_comm_own_open(own, trainer->ranks, &trainer->ranks);
 }
 
 static kolo_status open_local_groups(kolo_trainer *trainer)
@@ -129,11 +142,12 @@ static kolo_status open_groups(kolo_trainer *trainer)
 {
     const kolo_model *model = trainer->model;
     bool over_ranks = kolo_model_distributed(model) && !trainer->workers;
+    if (!trainer->ranks) KOLO_TRY(open_ranks(trainer));
     if (!trainer->replicas[0].local) KOLO_TRY(open_local_groups(trainer));
     for (int i = 0; i < trainer->count; i++) {
         kolo_replica *replica = &trainer->replicas[i];
         if (over_ranks && model->place.on_ranks)
-            KOLO_TRY(kolo_comm_nested_open(replica->local, kolo_world_comm(), model->place.on_ranks, &replica->group));
+            KOLO_TRY(kolo_comm_nested_open(replica->local, trainer->ranks, model->place.on_ranks, &replica->group));
         else if (!over_ranks)
             replica->group = trainer->workers ? kolo_comm_self() : replica->local; /* a worker trains by itself */
     }

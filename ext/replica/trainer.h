@@ -20,6 +20,7 @@ struct kolo_trainer {
     kolo_workers *workers; /* workers.h; NULL: the strategy has none */
     kolo_feed *feed; /* gathers the process's samples ahead of the step; NULL: none */
     kolo_replica *replicas;
+    kolo_comm *ranks; /* kolo_model_ranks(), with the .comm of kolo_distributed() if there is one; NULL: not open */
     kolo_team *team; /* one member per running replica; member 0 is the calling thread, the one that communicates with
                         other ranks */
     sem_t gate; /* counts the cores of the process */

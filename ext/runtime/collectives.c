@@ -6,6 +6,7 @@
 #include "comm/adasum.h"
 #include "comm/call.h"
 #include "comm/sum.h"
+#include "runtime/process_set.h"
 
 /* ---------------------------------------------------------------- arguments */
 
@@ -55,6 +56,8 @@ static void divide(void *values, int64_t count, kolo_type type, int by)
 static kolo_status check_allreduce(const void *call, kolo_type type)
 {
     const kolo_allreduce_args *args = call;
+    kolo_comm *ranks;
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
     KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
     return check_reduction(args->op, type);
 }
@@ -62,8 +65,9 @@ static kolo_status check_allreduce(const void *call, kolo_type type)
 static kolo_status allreduce(const void *call, kolo_type type)
 {
     const kolo_allreduce_args *args = call;
-    kolo_comm *ranks = kolo_world_comm();
+    kolo_comm *ranks;
     KOLO_TRY(check_allreduce(args, type));
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
     if (args->op == KOLO_REDUCE_ADASUM)
         return kolo_adasum(ranks, args->values, &(kolo_adasum_part){.end = args->count}, 1);
     KOLO_TRY(ranks->kind->allreduce(ranks, args->values, args->count, type, args->op));
@@ -110,7 +114,11 @@ static kolo_status grouped_allreduce(const void *call, kolo_type type)
     if (!packed) return kolo_fail_memory(bytes, "the arrays of a group");
     for (int i = 0; i < args->number; at += args->counts[i++])
         kolo_copy_bytes(packed + at, args->arrays[i], (size_t)args->counts[i] * sizeof(float));
-    kolo_status status = allreduce(&(kolo_allreduce_args){.values = packed, .count = total, .op = args->op}, type);
+    kolo_status status = allreduce(&(kolo_allreduce_args){.values = packed,
+                                                          .count = total,
+                                                          .op = args->op,
+                                                          .process_set = args->process_set},
+                                   type);
     at = 0;
     for (int i = 0; i < args->number && status == KOLO_OK; at += args->counts[i++])
         kolo_copy_bytes(args->arrays[i], packed + at, (size_t)args->counts[i] * sizeof(float));
@@ -152,9 +160,8 @@ kolo_handle kolo_grouped_allreduce_async_at(const kolo_grouped_allreduce_args *a
 
 /* Sends each rank its part of the values, and reduces the parts that come, in the order of the ranks. Each element is
  * moved once, and no rank computes another one's part. */
-static kolo_status reduce_parts(const kolo_reduce_scatter_args *args, kolo_type type)
+static kolo_status reduce_parts(const kolo_reduce_scatter_args *args, kolo_type type, kolo_comm *ranks)
 {
-    kolo_comm *ranks = kolo_world_comm();
     size_t size = (size_t)ranks->size, part = (size_t)args->count * kolo_type_bytes(type);
     char *parts = malloc(size * part + 1);
     size_t *bytes = malloc(2 * size * sizeof *bytes), *offsets = bytes + size;
@@ -180,7 +187,9 @@ static kolo_status reduce_parts(const kolo_reduce_scatter_args *args, kolo_type 
 static kolo_status check_reduce_scatter(const void *call, kolo_type type)
 {
     const kolo_reduce_scatter_args *args = call;
-    KOLO_TRY(kolo_check_array(args->values, args->count, kolo_size(), type, "values"));
+    kolo_comm *ranks;
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
+    KOLO_TRY(kolo_check_array(args->values, args->count, ranks->size, type, "values"));
     KOLO_TRY(kolo_check_array(args->mine, args->count, 1, type, "elements of room for this rank's part"));
     if (args->op == KOLO_REDUCE_ADASUM)
         return kolo_fail(KOLO_UNSUPPORTED, ".op: wanted kolo_allreduce() for KOLO_REDUCE_ADASUM, which is of whole "
@@ -191,12 +200,14 @@ static kolo_status check_reduce_scatter(const void *call, kolo_type type)
 static kolo_status reduce_scatter(const void *call, kolo_type type)
 {
     const kolo_reduce_scatter_args *args = call;
+    kolo_comm *ranks;
     KOLO_TRY(check_reduce_scatter(args, type));
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
     kolo_call_describe(type, KOLO_CALL_REDUCE_SCATTER);
-    kolo_status status = reduce_parts(args, type);
+    kolo_status status = reduce_parts(args, type, ranks);
     kolo_call_plain();
     KOLO_TRY(status);
-    if (args->op == KOLO_REDUCE_MEAN) divide(args->mine, args->count, type, kolo_size());
+    if (args->op == KOLO_REDUCE_MEAN) divide(args->mine, args->count, type, ranks->size);
     return KOLO_OK;
 }
 
@@ -218,18 +229,23 @@ kolo_handle kolo_reduce_scatter_async_at(const kolo_reduce_scatter_args *args, k
 static kolo_status check_broadcast(const void *call, kolo_type type)
 {
     const kolo_broadcast_args *args = call;
+    kolo_comm *ranks;
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
     KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
-    return check_rank(args->root, "root");
+    KOLO_TRY(check_rank(args->root, "root"));
+    if (kolo_process_set_member(args->process_set, args->root) >= 0) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "wanted a root in the .process_set, got rank %d", args->root);
 }
 
 static kolo_status broadcast(const void *call, kolo_type type)
 {
     const kolo_broadcast_args *args = call;
-    kolo_comm *ranks = kolo_world_comm();
+    kolo_comm *ranks;
     KOLO_TRY(check_broadcast(args, type));
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
+    int root = kolo_process_set_member(args->process_set, args->root);
     kolo_call_describe(type, KOLO_CALL_NONE);
-    kolo_status status =
-        ranks->kind->broadcast(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->root);
+    kolo_status status = ranks->kind->broadcast(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), root);
     kolo_call_plain();
     return status;
 }
@@ -250,15 +266,18 @@ kolo_handle kolo_broadcast_async_at(const kolo_broadcast_args *args, kolo_type t
 static kolo_status check_allgather(const void *call, kolo_type type)
 {
     const kolo_allgather_args *args = call;
+    kolo_comm *ranks;
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
     KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
-    return kolo_check_array(args->all, args->count, kolo_size(), type, "elements of room for all ranks' values");
+    return kolo_check_array(args->all, args->count, ranks->size, type, "elements of room for all ranks' values");
 }
 
 static kolo_status allgather(const void *call, kolo_type type)
 {
     const kolo_allgather_args *args = call;
-    kolo_comm *ranks = kolo_world_comm();
+    kolo_comm *ranks;
     KOLO_TRY(check_allgather(args, type));
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
     kolo_call_describe(type, KOLO_CALL_NONE);
     kolo_status status =
         ranks->kind->allgather(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->all);
@@ -279,9 +298,30 @@ kolo_handle kolo_allgather_async_at(const kolo_allgather_args *args, kolo_type t
                                    kolo_asynchronous_copy(args, sizeof *args), type);
 }
 
-kolo_status kolo_barrier_at(kolo_here here)
+static kolo_status barrier(const kolo_barrier_args *args)
+{
+    kolo_comm *ranks;
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
+    return ranks->kind->barrier(ranks);
+}
+
+kolo_status kolo_barrier_at(const kolo_barrier_args *args, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_barrier", here);
+    return kolo_leave(scope, barrier(args));
+}
+
+static kolo_status join(int *last)
+{
     kolo_comm *ranks = kolo_world_comm();
-    return kolo_leave(scope, ranks->kind->barrier(ranks));
+    if (ranks->kind->join) return ranks->kind->join(ranks, last);
+    return kolo_fail(KOLO_UNSUPPORTED, "wanted ranks of MPI, got ranks that TF_CONFIG names, which cannot join: start "
+                                       "them with kolorun");
+}
+
+int kolo_join_at(kolo_here here)
+{
+    int last = -1;
+    kolo_scope scope = kolo_enter("kolo_join", here);
+    return kolo_leave(scope, join(&last)) == KOLO_OK ? last : -1;
 }

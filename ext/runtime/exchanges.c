@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "comm/call.h"
+#include "runtime/process_set.h"
 
 /* ---------------------------------------------------------------- exchanges */
 
 /* What a rank tells all others before an exchange. */
 typedef struct notice {
+    int64_t present; /* 1; 0: the rank has joined (kolo_join()), which knows nothing of notices */
     int64_t room; /* elements */
     int64_t counts[]; /* allgatherv: [1] its elements; alltoallv: [size] those for each rank */
 } notice;
@@ -36,9 +38,9 @@ static void exchange_close(exchange *x)
     free(x->counts);
 }
 
-static kolo_status exchange_open(exchange *x, int64_t room, const int64_t *counts, int number, kolo_type type)
+static kolo_status exchange_open(exchange *x, kolo_comm *ranks, int64_t room, const int64_t *counts, int number,
+                                 kolo_type type)
 {
-    kolo_comm *ranks = kolo_world_comm();
     size_t size = (size_t)ranks->size, bytes = sizeof(notice) + (size_t)number * sizeof(int64_t);
     *x = (exchange){.ranks = ranks, .type = type, .notice_bytes = bytes};
     x->notices = calloc(size, bytes);
@@ -46,16 +48,17 @@ static kolo_status exchange_open(exchange *x, int64_t room, const int64_t *count
     x->counts = calloc(size, sizeof *x->counts);
     if (!x->notices || !x->bytes || !x->counts) return kolo_fail_memory(size * bytes, "the ranks' counts");
     notice *mine = (notice *)(x->notices + (size_t)ranks->rank * bytes);
+    mine->present = 1;
     mine->room = room;
     memcpy(mine->counts, counts, (size_t)number * sizeof *counts);
     return ranks->kind->allgather(ranks, mine, bytes, x->notices);
 }
 
-static kolo_status check_room(int rank, int64_t room, int64_t total)
+static kolo_status check_room(int rank, const notice *of, int64_t total)
 {
-    if (total <= room) return KOLO_OK;
+    if (total <= of->room || !of->present) return KOLO_OK;
     return kolo_fail(KOLO_INVALID, "rank %d: wanted room for %lld elements, got room for %lld", rank, (long long)total,
-                     (long long)room);
+                     (long long)of->room);
 }
 
 /* Sets sizes and offsets of parts that follow one another. */
@@ -74,7 +77,8 @@ static kolo_status gather(exchange *x, const kolo_allgatherv_args *args)
     int size = x->ranks->size;
     int64_t total = 0;
     for (int i = 0; i < size; i++) total += notice_of(x, i)->counts[0];
-    for (int i = 0; i < size; i++) KOLO_TRY(check_room(i, notice_of(x, i)->room, total));
+    for (int i = 0; i < size; i++)
+        KOLO_TRY(check_room(kolo_process_set_number(args->process_set, i), notice_of(x, i), total));
     for (int i = 0; i < size; i++) x->counts[i] = notice_of(x, i)->counts[0];
     lay_out(x, x->counts, x->bytes, x->bytes + size);
     if (args->counts) memcpy(args->counts, x->counts, (size_t)size * sizeof *x->counts);
@@ -84,10 +88,12 @@ static kolo_status gather(exchange *x, const kolo_allgatherv_args *args)
 static kolo_status allgatherv(const kolo_allgatherv_args *args, kolo_type type)
 {
     exchange x;
+    kolo_comm *ranks;
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
     KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
     KOLO_TRY(kolo_check_array(args->all, args->room, 1, type, "elements of room for all ranks' values"));
     kolo_call_describe(type, KOLO_CALL_ALLGATHERV);
-    kolo_status status = exchange_open(&x, args->room, &args->count, 1, type);
+    kolo_status status = exchange_open(&x, ranks, args->room, &args->count, 1, type);
     if (status == KOLO_OK) status = gather(&x, args);
     kolo_call_plain();
     exchange_close(&x);
@@ -101,12 +107,12 @@ kolo_status kolo_allgatherv_at(const kolo_allgatherv_args *args, kolo_type type,
 }
 
 /* Every rank knows what every pair exchanges, and so whether it fits everywhere. */
-static kolo_status check_rooms(const exchange *x)
+static kolo_status check_rooms(const exchange *x, const kolo_process_set *set)
 {
     for (int to = 0; to < x->ranks->size; to++) {
         int64_t total = 0;
         for (int from = 0; from < x->ranks->size; from++) total += notice_of(x, from)->counts[to];
-        KOLO_TRY(check_room(to, notice_of(x, to)->room, total));
+        KOLO_TRY(check_room(kolo_process_set_number(set, to), notice_of(x, to), total));
     }
     return KOLO_OK;
 }
@@ -114,7 +120,7 @@ static kolo_status check_rooms(const exchange *x)
 static kolo_status swap(exchange *x, const kolo_alltoallv_args *args)
 {
     int size = x->ranks->size;
-    KOLO_TRY(check_rooms(x));
+    KOLO_TRY(check_rooms(x, args->process_set));
     for (int i = 0; i < size; i++) x->counts[i] = notice_of(x, i)->counts[x->ranks->rank];
     size_t *sent = x->bytes, *received = x->bytes + 2 * (size_t)size;
     lay_out(x, args->counts, sent, sent + size);
@@ -127,9 +133,11 @@ static kolo_status swap(exchange *x, const kolo_alltoallv_args *args)
 static kolo_status alltoallv(const kolo_alltoallv_args *args, kolo_type type)
 {
     exchange x;
+    kolo_comm *ranks;
     int64_t total = 0;
-    if (!args->counts) return kolo_fail(KOLO_INVALID, "wanted %d counts, got NULL", kolo_size());
-    for (int i = 0; i < kolo_size(); i++) {
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
+    if (!args->counts) return kolo_fail(KOLO_INVALID, "wanted %d counts, got NULL", ranks->size);
+    for (int i = 0; i < ranks->size; i++) {
         KOLO_TRY(kolo_check_array(args, args->counts[i], 1, type, "values"));
         if (__builtin_add_overflow(total, args->counts[i], &total))
             return kolo_fail(KOLO_INVALID, "wanted counts that fit in memory");
@@ -137,7 +145,7 @@ static kolo_status alltoallv(const kolo_alltoallv_args *args, kolo_type type)
     KOLO_TRY(kolo_check_array(args->values, total, 1, type, "values"));
     KOLO_TRY(kolo_check_array(args->received, args->room, 1, type, "elements of room for what is received"));
     kolo_call_describe(type, KOLO_CALL_ALLTOALLV);
-    kolo_status status = exchange_open(&x, args->room, args->counts, kolo_size(), type);
+    kolo_status status = exchange_open(&x, ranks, args->room, args->counts, ranks->size, type);
     if (status == KOLO_OK) status = swap(&x, args);
     kolo_call_plain();
     exchange_close(&x);
@@ -153,14 +161,16 @@ kolo_status kolo_alltoallv_at(const kolo_alltoallv_args *args, kolo_type type, k
 static kolo_status check_alltoall(const void *call, kolo_type type)
 {
     const kolo_alltoall_args *args = call;
-    KOLO_TRY(kolo_check_array(args->values, args->count, kolo_size(), type, "values"));
-    return kolo_check_array(args->received, args->count, kolo_size(), type, "elements of room for what is received");
+    kolo_comm *ranks;
+    KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
+    KOLO_TRY(kolo_check_array(args->values, args->count, ranks->size, type, "values"));
+    return kolo_check_array(args->received, args->count, ranks->size, type, "elements of room for what is received");
 }
 
 static kolo_status alltoall(const void *call, kolo_type type)
 {
     const kolo_alltoall_args *args = call;
-    int64_t size = kolo_size();
+    int64_t size = kolo_process_set_size(args->process_set);
     KOLO_TRY(check_alltoall(args, type));
     int64_t *counts = calloc((size_t)size, sizeof *counts);
     if (!counts) return kolo_fail_memory((size_t)size * sizeof *counts, "the ranks' counts");
@@ -168,7 +178,8 @@ static kolo_status alltoall(const void *call, kolo_type type)
     kolo_status status = alltoallv(&(kolo_alltoallv_args){.values = args->values,
                                                           .counts = counts,
                                                           .received = args->received,
-                                                          .room = args->count * size},
+                                                          .room = args->count * size,
+                                                          .process_set = args->process_set},
                                    type);
     free(counts);
     return status;
@@ -203,6 +214,20 @@ static kolo_status check_tag(int tag, bool any)
     return kolo_fail(KOLO_INVALID, ".tag: wanted 0 to %d%s, got %d", KOLO_TAG_MOST, any ? " or KOLO_ANY_TAG" : "", tag);
 }
 
+/* What a message's failure means for the all-reduce of a learner's own that runs: see comm/own.h. */
+static kolo_status watched(kolo_status status)
+{
+    kolo_message_watch *watch = kolo_world_comm()->watch;
+    if (watch && status != KOLO_OK) watch->failed = true;
+    return status;
+}
+
+static bool has_failed(void)
+{
+    const kolo_message_watch *watch = kolo_world_comm()->watch;
+    return watch && watch->failed;
+}
+
 static kolo_status send(const kolo_send_args *args, kolo_type type)
 {
     kolo_comm *ranks = kolo_world_comm();
@@ -215,7 +240,7 @@ static kolo_status send(const kolo_send_args *args, kolo_type type)
 kolo_status kolo_send_at(const kolo_send_args *args, kolo_type type, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_send", here);
-    return kolo_leave(scope, send(args, type));
+    return kolo_leave(scope, has_failed() ? KOLO_COMM : watched(send(args, type)));
 }
 
 static kolo_status receive(const kolo_receive_args *args, kolo_type type)
@@ -234,7 +259,7 @@ static kolo_status receive(const kolo_receive_args *args, kolo_type type)
 kolo_status kolo_receive_at(const kolo_receive_args *args, kolo_type type, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_receive", here);
-    return kolo_leave(scope, receive(args, type));
+    return kolo_leave(scope, has_failed() ? KOLO_COMM : watched(receive(args, type)));
 }
 
 static kolo_status probe(const kolo_probe_args *args, bool *there)

@@ -112,15 +112,15 @@ static kolo_status lossy_meet(kolo_comm *comm, const kolo_collective *call)
 /* A message that is lost is sent as far as the sender knows. */
 static kolo_status lossy_send(kolo_comm *comm, const void *data, size_t bytes, int to, int tag)
 {
-    (void)comm;
     kolo_comm *inner = lossy.inner;
+    inner->watch = comm->watch;
     return kolo_next_fate() != KOLO_FATE_ARRIVES ? KOLO_OK : inner->kind->send(inner, data, bytes, to, tag);
 }
 
 static kolo_status lossy_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message)
 {
-    (void)comm;
     kolo_comm *inner = lossy.inner;
+    inner->watch = comm->watch;
     if (kolo_link_is_cut()) return wait_in_vain(KOLO_FATE_CUT, "a receive");
     return inner->kind->receive(inner, data, room, from, tag, message);
 }
@@ -132,6 +132,18 @@ static kolo_status lossy_probe(kolo_comm *comm, int from, int tag, bool *there, 
     *there = false;
     if (kolo_link_is_cut()) return KOLO_OK;
     return inner->kind->probe(inner, from, tag, there, message);
+}
+
+static kolo_status lossy_split(kolo_comm *comm, int color, kolo_comm **part)
+{
+    (void)comm;
+    return lossy.inner->kind->split(lossy.inner, color, part);
+}
+
+static kolo_status lossy_join(kolo_comm *comm, int *last)
+{
+    (void)comm;
+    return lossy.inner->kind->join(lossy.inner, last);
 }
 
 static kolo_status lossy_wait_for_threads(kolo_comm *comm)
@@ -186,6 +198,8 @@ kolo_comm *kolo_lossy_comm(kolo_comm *ranks)
                                   .send = lossy_send,
                                   .receive = lossy_receive,
                                   .probe = lossy_probe,
+                                  .split = has->split ? lossy_split : NULL,
+                                  .join = has->join ? lossy_join : NULL,
                                   .wait_for_threads = has->wait_for_threads ? lossy_wait_for_threads : NULL,
                                   .abort = lossy_abort,
                                   .abort_threads = has->abort_threads ? lossy_abort_threads : NULL,

@@ -13,6 +13,7 @@
 #include "comm/tf_config.h"
 #include "core/plugin.h"
 #include "runtime/fault.h"
+#include "runtime/process_set.h"
 
 static struct {
     const kolo_world_kind *world_kind; /* NULL: the process is not part of a job */
@@ -129,6 +130,7 @@ int kolo_finish(void)
     bool failed = lost || kolo_failed();
     int code = !failed ? 0 : runtime.wrong_use ? KOLO_EXIT_USE : KOLO_EXIT_FAILED;
     kolo_failure_take(); /* drops a failure of closing something after the last call, which no call will report */
+    kolo_process_sets_close(code == 0);
     leave_world(code);
     kolo_error_speak_as(0, 1);
     kolo_devices_reset();

@@ -1,4 +1,5 @@
 /* kolo_compile: checks how a model will be trained, and stores the settings in the model. */
+#include "comm/own.h"
 #include "losses/loss.h"
 #include "model/model.h"
 #include "optimizers/optimizer.h"
@@ -51,6 +52,7 @@ static kolo_status check_reduction(const kolo_compile_args *args)
                          (int)optimizer->reduction);
     const char *beside = args->deterministic ? ".deterministic, which promises the same bits for any number of ranks"
                          : optimizer->common.accumulate_steps > 1 ? ".accumulate_steps"
+                         : optimizer->comm                        ? ".comm, which sums"
                          : kolo_strategy_has_workers(kind)        ? "a strategy of workers, which exchange weights"
                                                                   : NULL;
     if (!beside) return KOLO_OK;
@@ -134,6 +136,25 @@ static kolo_status check_center(const kolo_compile_args *args)
                      kind->name, optimizer->common.accumulate_steps);
 }
 
+/* What an all-reduce of the learner's own cannot be used for. */
+static kolo_status check_own_comm(const kolo_compile_args *args)
+{
+    const kolo_own_comm *own = args->optimizer.comm;
+    if (!own) return KOLO_OK;
+    KOLO_TRY(kolo_own_comm_check(own));
+    const char *name = kolo_own_comm_name(own);
+    if (args->deterministic)
+        return kolo_fail(KOLO_UNSUPPORTED,
+                         "comm %s: wanted training that is not .deterministic, which adds the gradients of all "
+                         "microbatches in one tree, without an all-reduce",
+                         name);
+    if (!kolo_strategy_has_workers(kolo_strategy_kind_of(&args->strategy))) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED,
+                     "comm %s: wanted a strategy with an all-reduce, got %s, whose workers exchange "
+                     "weights with a centre",
+                     name, kolo_strategy_kind_of(&args->strategy)->name);
+}
+
 /* Closes everything that a compiled model computes with. */
 static void close_engines(kolo_model *model)
 {
@@ -181,6 +202,7 @@ static kolo_status compile(const kolo_compile_args *args)
     keep_zeros(&strategy);
     if (args->optimizer.distributed && kolo_size() > 1) use_ranks_as_workers(&strategy);
     KOLO_TRY(check_center(args));
+    KOLO_TRY(check_own_comm(args));
     KOLO_TRY(place(model, &strategy, &where));
     close_engines(model);
     model->close_engines = close_engines;

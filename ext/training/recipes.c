@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 /* Shows layers, optimizers, schedules, strategies, losses, metrics and callbacks as the C expressions that make them:
  * see show/bundle.h. */
+#include "comm/own.h"
 #include "show/bundle.h"
 #include "model/model.h"
 #include "core/written.h"
@@ -171,6 +172,15 @@ static void write_optimizer(recipe *r, const kolo_optimizer *optimizer)
     }
 }
 
+/* The options of kolo_distributed(), and the end of the text. */
+static char *end_of_distributed(recipe *r, const kolo_optimizer *optimizer)
+{
+    const char *comm = optimizer->comm ? kolo_phrase(", .comm = &%s", kolo_own_comm_name(optimizer->comm)) : "";
+    const char *op = optimizer->reduction == KOLO_REDUCE_ADASUM ? ", .op = KOLO_REDUCE_ADASUM" : "";
+    const char *dense = optimizer->sparse_as_dense ? ", .sparse_as_dense = true" : "";
+    return json_of(r, kolo_phrase(")%s%s%s)", op, comm, dense));
+}
+
 char *kolo_optimizer_bundle(const kolo_optimizer *optimizer)
 {
     recipe r;
@@ -187,8 +197,7 @@ char *kolo_optimizer_bundle(const kolo_optimizer *optimizer)
         complete = *optimizer;
     }
     if (kind) write_optimizer(&r, &complete);
-    const char *adasum = optimizer->reduction == KOLO_REDUCE_ADASUM ? "), .op = KOLO_REDUCE_ADASUM)" : "))";
-    return json_of(&r, optimizer->distributed ? adasum : ")");
+    return optimizer->distributed ? end_of_distributed(&r, optimizer) : json_of(&r, ")");
 }
 
 char *kolo_schedule_bundle(const kolo_schedule *schedule)

@@ -114,7 +114,8 @@ def test_recipes_are_shown_as_the_c_that_makes_them(kernel, code):
     ("int t = 1;\nkolo_load_model();", "In[k]:3:1: kolo_load_model takes (path); ?kolo_load_model says more"),
     ("int t = 1;\nkolo_model_save(\"f\");", "In[k]:3:1: kolo_model_save takes (model, path); ?kolo_model_save says more"),
     ("int t = 1;\nkolo_mnist();", "In[k]:3:1: kolo_mnist takes (split); ?kolo_mnist says more"),
-    ("int t = 1;\nkolo_barrier(3);", "In[k]:3:1: kolo_barrier takes nothing; ?kolo_barrier says more"),
+    ("int t = 1;\nkolo_join(3);", "In[k]:3:1: kolo_join takes nothing; ?kolo_join says more"),
+    ("int t = 1;\nkolo_barrier(3);", "In[k]:3:14: kolo_barrier: an option's name was forgotten here: write .name = value"),
 ])
 def test_a_call_of_the_library_with_other_arguments_is_told_what_it_takes(kernel, code, sentence):
     outcome = kernel.run("#include <kolo.h>\n" + code)

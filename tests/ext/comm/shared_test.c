@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,12 +168,68 @@ static void a_process_that_does_not_come_is_named(void **state)
     run_processes(3, check_stalled);
 }
 
+/* Members 0 and 2 have joined: they do their part of the others' sums, and add nothing. They are threads, so that a
+ * thread sanitizer sees them. */
+static bool check_joined(kolo_shared *shared)
+{
+    bool right = true, joins = shared->rank % 2 == 0;
+    for (int64_t answered = 0; right && joins; answered++) {
+        kolo_collective call = kolo_call_make(KOLO_CALL_JOIN, answered);
+        right = kolo_shared_meet(shared, &call) == KOLO_OK;
+        if (shared->made.operation == KOLO_CALL_JOIN) return right && shared->made.root == 3;
+        kolo_shared_answer_allreduce(shared);
+    }
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        float *values = malloc((size_t)counts[k] * sizeof *values + 1);
+        for (int64_t i = 0; i < counts[k]; i++) values[i] = (float)(i % 1000 + shared->rank);
+        kolo_status status = kolo_shared_allreduce(shared, values, counts[k], KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM);
+        right = right && status == KOLO_OK;
+        for (int64_t i = 0; i < counts[k]; i++) right = right && values[i] == (float)(2 * (i % 1000) + 1 + 3);
+        free(values);
+    }
+    kolo_collective call = kolo_call_make(KOLO_CALL_JOIN, 0);
+    return kolo_shared_meet(shared, &call) == KOLO_OK && right && shared->made.root == 3;
+}
+
+typedef struct thread {
+    pthread_t id;
+    kolo_shared shared;
+    bool right;
+} thread;
+
+static void *run_thread(void *argument)
+{
+    thread *me = argument;
+    me->right = check_joined(&me->shared);
+    return NULL;
+}
+
+static void a_member_that_has_joined_adds_nothing(void **state)
+{
+    enum { SIZE = 4 };
+    (void)state;
+    void *memory = calloc(kolo_shared_bytes(SIZE), 1);
+    thread threads[SIZE];
+    for (int i = 0; i < SIZE; i++) {
+        assert_int_equal(kolo_shared_open(&threads[i].shared, memory, i, SIZE), KOLO_OK);
+        threads[i].shared.spins = 100;
+    }
+    for (int i = 0; i < SIZE; i++) assert_int_equal(pthread_create(&threads[i].id, NULL, run_thread, &threads[i]), 0);
+    for (int i = 0; i < SIZE; i++) assert_int_equal(pthread_join(threads[i].id, NULL), 0);
+    for (int i = 0; i < SIZE; i++) {
+        assert_true(threads[i].right);
+        kolo_shared_close(&threads[i].shared);
+    }
+    free(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_agree),
         cmocka_unit_test(calls_that_differ_fail_in_every_process),
         cmocka_unit_test(a_process_that_does_not_come_is_named),
+        cmocka_unit_test(a_member_that_has_joined_adds_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,16 @@
+/* Sums the gradients of embeddings row by row. */
+#ifndef KOLO_REPLICA_SPARSE_SUM_H
+#define KOLO_REPLICA_SPARSE_SUM_H
+
+#include "replica/replica.h"
+
+/* Both sum the gradient over the ranks: embeddings by the rows that are not zero where kolo_distributed() promises
+ * that, everything else by an all-reduce. The first sums the replica's over all members of its group, which is open
+ * (kolo_replica_join()); the second only this rank's over trainer->ranks. A rank with one replica may call the first
+ * while one with several calls the second: between the ranks they are the same. */
+kolo_status kolo_replica_sum_gradient(kolo_replica *replica);
+kolo_status kolo_replica_sum_over_ranks(kolo_replica *replica);
+/* Whether they sum an embedding by its rows in some steps. */
+bool kolo_replica_may_sum_rows(kolo_replica *replica);
+
+#endif

@@ -1,0 +1,91 @@
+"""Process sets: collectives of some ranks, in shared memory, by messages, and with ranks that spin."""
+import re
+import subprocess
+
+import patience
+import pytest
+from mpi_workshop import BUILD, FLAGS, ROOT, make_small_pieces, mpirun, pytestmark  # noqa: F401
+
+
+def compile_ranks(target, library):
+    source = ROOT / "tests/ext/runtime/set_ranks.c"
+    subprocess.run(["gcc", *FLAGS, source, "-o", target, f"-L{library}", "-lkolo", "-lm", f"-Wl,-rpath,{library}"], check=True)
+    return target
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    library = make_small_pieces(tmp_path_factory.mktemp("small"))
+    plain = compile_ranks(tmp_path_factory.mktemp("sets") / "set_ranks", BUILD / "lib")
+    pieces = compile_ranks(library / "set_ranks", library)
+    return {"shared": (plain, 1000), "cores": (plain, 1), "messages": (pieces, 1000), "spinning": (pieces, 1)}
+
+
+WAYS = ["shared", "messages", *(pytest.param(way, marks=pytest.mark.long("the same by ranks that spin")) for way in ("cores", "spinning"))]
+
+
+def run(programs, way, *words, **variables):
+    program, threads = programs[way]
+    return mpirun(4, program, *words, threads=threads, **variables)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_call_is_between_the_members(programs, way):
+    result = run(programs, way, "check")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.split() == ["fine"] * 4
+
+
+def test_what_is_wrong_is_told(programs):
+    result = run(programs, "shared", "wrong")
+    assert result.returncode == 0, result.stdout + result.stderr
+    lines = result.stdout.splitlines()
+    for sentence, times in [("twice: .*rank 0: wanted each rank once, got rank 1 twice", 4),
+                            ("far: .*rank 1: wanted ranks from 0 to 3, got 4", 4),
+                            ("none: .*rank 0: wanted 1 to 4 ranks, got 0", 4),
+                            ("differ: .*wanted the same ranks on all ranks, got 1 on rank 0, 2 on rank 2", 4),
+                            (r"no member: .*kolo_allreduce: .process_set: wanted a call by its members alone, ranks 1, 3, got one by rank [02]$", 2),
+                            ("root: .*kolo_broadcast: wanted a root in the .process_set, got rank 0", 2)]:
+        assert len([line for line in lines if re.search(sentence, line)]) == times, (sentence, lines)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_calls_that_differ_name_the_ranks_of_the_job(programs, way):
+    result = run(programs, way, "differ")
+    assert result.returncode == 1 and "went on" not in result.stdout
+    assert len(re.findall(r"all ranks must make the same call: rank 1 called allreduce of 10 floats \(set_ranks.c:\d+\), "
+                          r"rank 3 broadcast of 80 bytes from rank 1 \(set_ranks.c:\d+\)", result.stderr)) == 1, result.stderr
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("missing", [3, pytest.param(0, marks=pytest.mark.long("another rank"))])
+def test_a_member_that_does_not_come_is_named(programs, way, missing):
+    result = run(programs, way, str(missing), stall_limit=1)
+    others = [rank for rank in (0, 1, 3) if rank != missing]
+    wait = "rank [13] waits in" if missing == 0 and way in ("messages", "spinning") else "ranks %d, %d wait in" % tuple(others)
+    assert result.returncode == 1
+    assert re.search(rf"rank {missing} has not come for 1 s \(KOLO_STALL_LIMIT\): {wait} allreduce of 20 floats", result.stderr), result.stderr
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_set_at_work_is_waited_for(programs, way):
+    result = run(programs, way, "work", stall_limit=1)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_program_of_one_rank_has_sets_of_one(tmp_path):
+    source = tmp_path / "one.c"
+    source.write_text("""#include <kolo.h>
+int main(void)
+{
+    float value = 3;
+    kolo_process_set *set = kolo_add_process_set(((const int[]){0}), 1);
+    bool fine = set && kolo_process_set_rank(set) == 0 && kolo_process_set_size(NULL) == 1;
+    fine = fine && kolo_allreduce(&value, 1, .process_set = set) == KOLO_OK && value == 3;
+    fine = fine && kolo_barrier(.process_set = set) == KOLO_OK && kolo_join() == 0;
+    kolo_process_set_free(&set);
+    return fine && !set ? kolo_finish() : 1;
+}
+""")
+    subprocess.run(["gcc", *FLAGS, source, "-o", tmp_path / "one", f"-L{BUILD}/lib", "-lkolo", f"-Wl,-rpath,{BUILD}/lib"], check=True)
+    assert patience.run([tmp_path / "one"]).returncode == 0
