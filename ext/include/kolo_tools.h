@@ -109,6 +109,10 @@ kolo_history *kolo_history_load_at(const char *path, kolo_here here);
  * not come, either: set the limit to 0 then. In a notebook, whose cells can be interrupted, the default is no limit.
  * Waiting in kolo_receive() and kolo_send() has no limit.
  *
+ * With KOLO_HIERARCHICAL_ALLREDUCE=1 in the environment of all ranks, an all-reduce over several hosts goes host by host:
+ * the ranks of a host reduce in memory that they share, then the first ranks of the hosts by MPI, and the others read the
+ * result. Default: MPI's own algorithm. The ranks have the same bits either way, which differ from each other in rounding.
+ *
  * The type of the elements is that of the first argument, which must therefore be a pointer to float, double, int32_t,
  * int64_t, or char (bytes, which can be moved but not reduced). An argument that is invalid on one rank fails on that rank
  * alone; arrays may be NULL if they have no elements. After a failure the contents of the results are undefined. */
