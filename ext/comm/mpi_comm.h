@@ -63,8 +63,8 @@ extern const kolo_comm_kind kolo_mpi_kind;
 
 /* --- mpi_start.c --- */
 
-/* MPI_Init_thread for calls that do not overlap. When other ranks have not called it within the stall limit, it ends
- * the process with a sentence. */
+/* MPI_Init_thread for calls that do not overlap. When other ranks have not called it within the stall limit, but at
+ * least 10 seconds, it ends the process with a sentence. */
 int kolo_mpi_init(int *argc, char ***argv, int *provided);
 
 /* --- mpi.c --- */

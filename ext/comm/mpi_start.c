@@ -13,6 +13,8 @@
 
 #include "core/signals.h"
 
+#define LEAST 10 /* seconds: the processes of a job do not start at the same moment */
+
 /* A start, and the thread that looks at the time that it takes. */
 typedef struct starting {
     pthread_mutex_t lock;
@@ -28,9 +30,8 @@ static _Noreturn void give_up_start(const starting *start)
     const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *path = start->here.file ? start->here.file : "kolo";
     const char *slash = strrchr(path, '/');
     fprintf(stderr,
-            "rank %s: %s:%d: kolo_init: not all ranks have come for %g s (KOLO_STALL_LIMIT): one has ended, or is "
-            "still "
-            "at work before its kolo_init()\n",
+            "rank %s: %s:%d: kolo_init: not all ranks have come for %g s (KOLO_STALL_LIMIT, at least 10): one has "
+            "ended, or is still at work before its kolo_init()\n",
             rank ? rank : "?", slash ? slash + 1 : path, start->here.line, start->limit);
     fflush(stderr);
     _exit(1);
@@ -53,7 +54,8 @@ static void *watch_start(void *argument)
 static void begin_watch(starting *start)
 {
     sigset_t before;
-    *start = (starting){.limit = kolo_stall_limit(), .here = kolo_scope_now().here};
+    double limit = kolo_stall_limit();
+    *start = (starting){.limit = limit > 0 && limit < LEAST ? LEAST : limit, .here = kolo_scope_now().here};
     pthread_mutex_init(&start->lock, NULL);
     pthread_cond_init(&start->changed, NULL);
     kolo_hold_signals(&before);

@@ -513,7 +513,7 @@ static void a_deferred_stream_has_the_same_bits(void **state)
 static struct {
     int slow, fails, stops; /* the numbers of workers; -1: none */
     atomic_int exchanges[WORKERS];
-    bool awaits_failure; /* the others train on late batches only when the worker has failed */
+    bool awaits; /* the others train on late batches only when the one that fails or stops has come to one */
     atomic_bool met; /* the worker has failed, or another one follows */
 } own;
 
@@ -526,15 +526,13 @@ static kolo_status three(const kolo_strategy *strategy, int *count)
 
 static kolo_status own_step(kolo_replica *replica, const kolo_batch *batch)
 {
-    int number = kolo_worker_number(replica);
-    if (number == own.slow) usleep(200000);
+    int number = kolo_worker_number(replica), odd = own.fails >= 0 ? own.fails : own.stops;
     bool late = batch->number > 4;
-    for (int i = 0; late && own.awaits_failure && number != own.fails && !own.met && i < 60000; i++) usleep(1000);
-    if (number == own.fails && late) {
-        own.met = true;
-        return kolo_fail(KOLO_INVALID, "worker %d lost its way", number);
-    }
-    if (number == own.stops && batch->number > 4) kolo_request_stop();
+    if (number == own.slow) usleep(200000);
+    for (int i = 0; late && own.awaits && number != odd && !own.met && i < 60000; i++) usleep(1000);
+    if (late && number == odd) own.met = true;
+    if (late && number == own.fails) return kolo_fail(KOLO_INVALID, "worker %d lost its way", number);
+    if (late && number == own.stops) kolo_request_stop();
     return kolo_worker_step(replica, batch);
 }
 
@@ -627,13 +625,12 @@ static void a_failed_worker_ends_all_with_its_sentence(void **state)
     for (int i = 0; i < 9; i++) {
         own.fails = i % 3;
         own.met = false;
-        own.awaits_failure =
-            i < 6; /* or the others may take all batches; the last three come to each exchange together */
+        own.awaits = i < 6; /* or the others may take all batches; the last three come to each exchange together */
         assert_null(train_own(model, data, i < 6 ? &own_kind : &own_kind_at_once, i < 3));
         assert_non_null(strstr(kolo_last_error().text, "lost its way"));
         kolo_clear_error();
         own.fails = -1;
-        own.awaits_failure = false;
+        own.awaits = false;
         assert_non_null(train_own(model, data, &own_kind, false)); /* the model can be trained again */
     }
     kolo_model_free(&model);
@@ -648,10 +645,12 @@ static void a_requested_stop_ends_all(void **state)
     own.slow = own.fails = -1;
     for (int i = 0; i < 9; i++) {
         own.stops = i % 3;
+        own.met = false;
+        own.awaits = i < 6; /* as above */
         const kolo_history *history = train_own(model, data, i < 6 ? &own_kind : &own_kind_at_once, i < 3);
         assert_non_null(history);
         assert_true(history->stopped);
-        assert_true(history->epochs < 2); /* a worker may be late to its first batch */
+        assert_true(history->epochs < 2);
         kolo_clear_error();
     }
     kolo_model_free(&model);
