@@ -125,6 +125,13 @@ typedef enum kolo_reduce_op {
     KOLO_REDUCE_ADASUM
 } kolo_reduce_op;
 
+/* The numbers as which gradients travel between ranks. */
+typedef enum kolo_compression {
+    KOLO_COMPRESSION_NONE, /* float32, the default */
+    KOLO_COMPRESSION_FP16, /* IEEE binary16 */
+    KOLO_COMPRESSION_BF16  /* bfloat16 */
+} kolo_compression;
+
 typedef struct kolo_device {
     int index;
     char name[32];       /* "cpu:0", "gpu:0" */

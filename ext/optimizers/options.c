@@ -164,6 +164,7 @@ kolo_optimizer kolo_distributed_at(const kolo_distributed_args *args)
     bool given = args->op != KOLO_REDUCE_SUM || kolo_written(args->_, "op");
     optimizer.distributed = true;
     optimizer.bucket_bytes = args->bucket_bytes;
+    optimizer.compression = args->compression;
     optimizer.comm = args->comm;
     optimizer.sparse_as_dense = args->sparse_as_dense;
     optimizer.reduction = given ? args->op : KOLO_REDUCE_MEAN;

@@ -1,6 +1,6 @@
 /* Sums over the ranks beside the backward pass: see overlap.h. */
 #include "replica/overlap.h"
-#include "replica/sparse_sum.h"
+#include "replica/rank_sum.h"
 
 #include <stdlib.h>
 
@@ -34,8 +34,7 @@ static kolo_status sum_bucket(kolo_comm *ranks, void *argument)
 {
     const bucket_sum *sum = argument;
     const kolo_bucket *bucket = bucket_of(sum->overlap, sum->number);
-    return ranks->kind->allreduce(ranks, sum->overlap->replica->arrays.gradient + bucket->first, bucket->count,
-                                  KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM);
+    return kolo_replica_sum_part(sum->overlap->replica, ranks, bucket->first, bucket->first + bucket->count);
 }
 
 /* Adds the gradients of the batches before, as kolo_replica_accumulate() does for a whole gradient. */

@@ -5,7 +5,7 @@
 #include "backend/staged_comm.h"
 #include "comm/sum.h"
 #include "replica/overlap.h"
-#include "replica/sparse_sum.h"
+#include "replica/rank_sum.h"
 #include "replica/tree_sum.h"
 #include "core/clock.h"
 
@@ -235,7 +235,6 @@ kolo_status kolo_replica_allreduce(kolo_replica *replica)
     bool shares = trainer->weight_placement == KOLO_WEIGHTS_SHARED;
     replica->has_group_sum = true;
     replica->gradient_on_host = false;
-    replica->saved_bytes = 0;
     if (shares) KOLO_TRY(agree_in_one_tree(replica));
     else if (replica->group->size == 1) return KOLO_OK;
     else if (trainer->model->settings.deterministic) KOLO_TRY(agree_in_order(replica));
@@ -244,6 +243,7 @@ kolo_status kolo_replica_allreduce(kolo_replica *replica)
     bool once = shares && replica->group == replica->local;
     if (replica->complete || once || trainer->model->settings.deterministic)
         replica->timings.reduced_bytes += (once ? 1 : 2) * slice_bytes(replica) - replica->saved_bytes;
+    replica->saved_bytes = 0; /* the next step's buckets begin before its call of this function */
     return KOLO_OK;
 }
 

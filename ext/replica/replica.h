@@ -65,7 +65,7 @@ struct kolo_replica {
     bool complete; /* the batch ends a group of .accumulate_steps */
     bool has_group_sum; /* the gradient is the sum over all members, or there is only one member */
     bool gradient_on_host; /* the gradient is in `gradient`, where a strategy may have changed it */
-    int64_t saved_bytes; /* that embeddings' rows had less than an all-reduce in the last sum (sparse_sum.c) */
+    int64_t saved_bytes; /* that the last sum moved less than an all-reduce of floats (rank_sum.c) */
     bool collected; /* the gradient is in arrays.gradient */
     bool read_in_step; /* kolo_replica_read_totals() was called since the last compute */
     bool has_totals; /* the step's totals have been read back, so a strategy may look at them */

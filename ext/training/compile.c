@@ -59,6 +59,27 @@ static kolo_status check_reduction(const kolo_compile_args *args)
     return kolo_fail(KOLO_UNSUPPORTED, ".optimizer: wanted KOLO_REDUCE_MEAN beside %s, got KOLO_REDUCE_ADASUM", beside);
 }
 
+static kolo_status check_compression(const kolo_compile_args *args, const kolo_backend *backend)
+{
+    const kolo_optimizer *optimizer = &args->optimizer;
+    if (optimizer->compression == KOLO_COMPRESSION_NONE) return KOLO_OK;
+    if ((int)optimizer->compression < 0 || optimizer->compression > KOLO_COMPRESSION_BF16)
+        return kolo_fail(KOLO_INVALID,
+                         ".optimizer: .compression of kolo_distributed(): wanted KOLO_COMPRESSION_NONE, _FP16 or "
+                         "_BF16, "
+                         "got another one, %d",
+                         (int)optimizer->compression);
+    bool workers = kolo_strategy_has_workers(kolo_strategy_kind_of(&args->strategy));
+    const char *beside = args->deterministic ? ".deterministic, which promises the same bits for any number of ranks"
+                         : optimizer->reduction == KOLO_REDUCE_ADASUM ? "KOLO_REDUCE_ADASUM"
+                         : optimizer->comm                            ? ".comm, which sums floats"
+                         : workers                                    ? "a strategy of workers, which exchange weights"
+                         : backend->streams->steps_ahead > 0          ? "a device with a memory of its own"
+                                                                      : NULL;
+    if (!beside) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED, ".optimizer: wanted no .compression beside %s, got one", beside);
+}
+
 /* Makes all checks before kolo_compile() changes the model. */
 static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimizer, kolo_metric_list *metrics,
                          const kolo_backend **backend)
@@ -75,7 +96,8 @@ static kolo_status check(const kolo_compile_args *args, kolo_optimizer *optimize
     KOLO_TRY(check_last_activation(args->model, &args->loss));
     KOLO_TRY(check_precision(args->precision));
     KOLO_TRY(check_reduction(args));
-    return kolo_backend_find(args->backend, args->precision ? args->precision : KOLO_FLOAT32, backend);
+    KOLO_TRY(kolo_backend_find(args->backend, args->precision ? args->precision : KOLO_FLOAT32, backend));
+    return check_compression(args, *backend);
 }
 
 /* The name of the device that keeps the strategy's weights, or NULL if there is none. */

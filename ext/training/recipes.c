@@ -178,7 +178,9 @@ static char *end_of_distributed(recipe *r, const kolo_optimizer *optimizer)
     const char *comm = optimizer->comm ? kolo_phrase(", .comm = &%s", kolo_own_comm_name(optimizer->comm)) : "";
     const char *op = optimizer->reduction == KOLO_REDUCE_ADASUM ? ", .op = KOLO_REDUCE_ADASUM" : "";
     const char *dense = optimizer->sparse_as_dense ? ", .sparse_as_dense = true" : "";
-    return json_of(r, kolo_phrase(")%s%s%s)", op, comm, dense));
+    static const char *const compressions[] = {"", ", .compression = KOLO_COMPRESSION_FP16",
+                                               ", .compression = KOLO_COMPRESSION_BF16"};
+    return json_of(r, kolo_phrase(")%s%s%s%s)", op, compressions[optimizer->compression], comm, dense));
 }
 
 char *kolo_optimizer_bundle(const kolo_optimizer *optimizer)

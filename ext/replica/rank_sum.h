@@ -1,6 +1,6 @@
-/* Sums the gradients of embeddings row by row. */
-#ifndef KOLO_REPLICA_SPARSE_SUM_H
-#define KOLO_REPLICA_SPARSE_SUM_H
+/* Sums the gradient over the ranks: whole, as numbers of 16 bits, or embeddings by their rows. */
+#ifndef KOLO_REPLICA_RANK_SUM_H
+#define KOLO_REPLICA_RANK_SUM_H
 
 #include "replica/replica.h"
 
@@ -12,5 +12,7 @@ kolo_status kolo_replica_sum_gradient(kolo_replica *replica);
 kolo_status kolo_replica_sum_over_ranks(kolo_replica *replica);
 /* Whether they sum an embedding by its rows in some steps. */
 bool kolo_replica_may_sum_rows(kolo_replica *replica);
+/* Sums the elements first … end-1 of this rank's gradient over `ranks`, all of them, without looking for rows. */
+kolo_status kolo_replica_sum_part(kolo_replica *replica, kolo_comm *ranks, int64_t first, int64_t end);
 
 #endif

@@ -1,11 +1,13 @@
-/* See sparse_sum.h. Each rank sends the rows of its gradient that are not zero, with their numbers, to all others (an
- * all-gather of parts), and adds up the rows of all ranks in the order of the ranks. So every rank has the same bits,
- * as after an all-reduce. The replicas of a rank add up their gradients first, which share a memory. */
-#include "replica/sparse_sum.h"
+/* See rank_sum.h. Of an embedding each rank sends the rows of its gradient that are not zero, with their numbers, to
+ * all others (an all-gather of parts), and adds up the rows of all ranks in the order of the ranks. So every rank has
+ * the same bits, as after an all-reduce. The replicas of a rank add up their gradients first, which share a memory. */
+#include "replica/rank_sum.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/compressed.h"
 #include "layers/kinds.h"
 #include "replica/trainer.h"
 
@@ -163,6 +165,28 @@ static kolo_status sum_whole(kolo_replica *replica, kolo_comm *comm, int64_t fir
     return comm->kind->allreduce(comm, replica->arrays.gradient + first, end - first, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM);
 }
 
+static kolo_compression compression_of(const kolo_replica *replica)
+{
+    return replica->trainer->ranks->size > 1 ? replica->trainer->model->settings.optimizer.compression
+                                             : KOLO_COMPRESSION_NONE;
+}
+
+/* Sums of gradients grow with the samples, which binary16 has no room for. All ranks give the same answer. */
+static int exponent_of(const kolo_replica *replica)
+{
+    double samples = replica->counters.accumulated_samples + replica->samples;
+    return samples > 1 ? -(int)ceil(log2(samples)) : 0;
+}
+
+kolo_status kolo_replica_sum_part(kolo_replica *replica, kolo_comm *ranks, int64_t first, int64_t end)
+{
+    kolo_compression compression = compression_of(replica);
+    if (first == end || compression == KOLO_COMPRESSION_NONE) return sum_whole(replica, ranks, first, end);
+    replica->saved_bytes += (end - first) * (int64_t)sizeof(float) * (ranks->size - 1) / ranks->size;
+    return kolo_compressed_allreduce(ranks, replica->arrays.gradient + first, end - first, compression,
+                                     exponent_of(replica));
+}
+
 /* The bytes that the rows of a table have less than its share of an all-reduce. */
 static int64_t saved_bytes(const table *t, const kolo_comm *comm)
 {
@@ -177,12 +201,12 @@ static kolo_status sum_in_pieces(kolo_replica *replica, kolo_comm *comm, tables 
     for (int i = 0; i < all->count; i++) {
         const table *t = &all->table[i];
         if (!is_sparse(t)) continue;
-        KOLO_TRY(sum_whole(replica, comm, at, t->first));
+        KOLO_TRY(kolo_replica_sum_part(replica, comm, at, t->first));
         KOLO_TRY(exchange_rows(t, comm, counts + i, all->count));
         replica->saved_bytes += saved_bytes(t, comm);
         at = t->first + (int64_t)t->rows * t->width;
     }
-    return sum_whole(replica, comm, at, replica->trainer->model->weight_count);
+    return kolo_replica_sum_part(replica, comm, at, replica->trainer->model->weight_count);
 }
 
 static kolo_status sum_tables(kolo_replica *replica, tables *all)
@@ -208,7 +232,7 @@ kolo_status kolo_replica_sum_over_ranks(kolo_replica *replica)
     tables all = {0};
     if (may_be_sparse(replica)) find_tables(replica, &all);
     if (all.count > 0) return sum_tables(replica, &all);
-    return sum_whole(replica, replica->trainer->ranks, 0, replica->trainer->model->weight_count);
+    return kolo_replica_sum_part(replica, replica->trainer->ranks, 0, replica->trainer->model->weight_count);
 }
 
 /* As the all-reduce of nested.c, but for what the first replica does for all between the ranks. */
@@ -218,8 +242,9 @@ kolo_status kolo_replica_sum_gradient(kolo_replica *replica)
     kolo_comm *local = replica->local;
     int64_t count = replica->trainer->model->weight_count;
     if (may_be_sparse(replica)) find_tables(replica, &all);
-    if (all.count == 0) return sum_whole(replica, replica->comm, 0, count);
+    if (all.count == 0 && compression_of(replica) == KOLO_COMPRESSION_NONE)
+        return sum_whole(replica, replica->comm, 0, count);
     KOLO_TRY(sum_whole(replica, local, 0, count));
-    if (replica->index == 0) KOLO_TRY(sum_tables(replica, &all));
+    if (replica->index == 0) KOLO_TRY(kolo_replica_sum_over_ranks(replica));
     return local->kind->broadcast(local, replica->arrays.gradient, (size_t)count * sizeof(float), 0);
 }
