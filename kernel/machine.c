@@ -284,7 +284,8 @@ bool machine_turn(machine *m, int wait, outcome *result)
     output_tick(m->out);
     if (watched[WATCH_WAKE].revents) machine_take_wake(m);
     if (m->interrupted > 0 && m->display) display_drop_held(m->display);
-    if (m->interrupted > 0) waiting_interrupt(m);
+    bool answered = watched[WATCH_CONTROL].revents;
+    if (m->interrupted > 0 && !answered) waiting_interrupt(m);
     if (m->running) waiting_look(m);
     if (watched[WATCH_CONTROL].revents && take_reply(m)) {
         *result = OUTCOME_ANSWER;

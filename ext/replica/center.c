@@ -1,10 +1,9 @@
 /* See center.h. All functions whose names do not begin with kolo_ are called with the lock held, but for those that
  * open the centre. */
-#include "replica/center.h"
+#include "replica/center_state.h"
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,53 +11,11 @@
 #include "comm/call.h"
 #include "core/clock.h"
 
-typedef enum ending { GOES_ON, STOPPED, FAILED } ending;
-
-typedef struct worker {
-    kolo_exchange exchange;
-    float *start;         /* [count], behind exchange.start unless the worker offers its own */
-    int64_t exchanged_at; /* the number of exchanges after its last one */
-    int *batches;         /* [exchange.batches], those since its last exchange, with the one that it trains on */
-    int room;
-    int turn, position; /* with an order: where it looks for its next turn; batches of that turn that it was given */
-    bool trains;        /* it was given a batch and has not reported it */
-    double given_at;    /* when it was given its last batch */
-    kolo_totals totals; /* of its batches in this epoch */
-    bool arrived;       /* it waits in an exchange of all */
-    bool gone;
-} worker;
-
-struct kolo_center {
-    pthread_mutex_t lock;
-    pthread_cond_t changed; /* anything that a call may wait for has changed */
-    kolo_center_args args;
-    float *weights;
-    kolo_center_part **parts; /* [args.parts] */
-    worker *workers;
-    int64_t exchanges, updates; /* since the centre was opened */
-    int64_t tickets; /* given out in this epoch */
-    double learning_rate;
-    kolo_center_epoch epoch;
-    int64_t number; /* of the epoch */
-    double stall_limit, longest; /* seconds: kolo_stall_limit(); the longest that a batch has taken */
-    int stalled;                 /* the worker that has failed the epoch, since it does not come; -1: none */
-    ending ended;
-    bool over; /* the epoch is finished, and the next one has not begun */
-    bool last_round; /* exchanges of all: the epoch was stopped, and all workers learn it after the same exchange */
-    int turn;        /* the number of the epoch's next exchange */
-    int round;       /* exchanges of all so far in this epoch */
-    int taken, trained;
-    int lost, last_lost; /* the number of workers that are gone; the last of them */
-    int *returned; /* [returned_count] batches of workers that are gone */
-    int returned_count;
-    kolo_totals totals;
-};
-
 /* ---------------------------------------------------------------- opening and closing */
 
 static kolo_status open_worker(kolo_center *center, int number)
 {
-    worker *w = &center->workers[number];
+    kolo_center_worker_state *w = &center->workers[number];
     size_t bytes = (size_t)center->args.count * sizeof(float);
     w->start = malloc(bytes + 1);
     if (!w->start) return kolo_fail_memory(bytes, "the weights of a worker");
@@ -124,15 +81,15 @@ void kolo_center_close(kolo_center **center)
 
 /* ---------------------------------------------------------------- waiting */
 
-static kolo_status called_off(const kolo_center *center)
+kolo_status kolo_center_called_off(const kolo_center *center)
 {
     if (center->stalled < 0) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
-    const worker *w = &center->workers[center->stalled];
+    const kolo_center_worker_state *w = &center->workers[center->stalled];
     return kolo_fail(KOLO_COMM, "worker %d has not come for %g s (KOLO_STALL_LIMIT): the others wait for its batch %d",
                      center->stalled, center->stall_limit, w->batches[w->exchange.batches - 1]);
 }
 
-static void end_epoch(kolo_center *center, ending how)
+static void end_epoch(kolo_center *center, kolo_center_ending how)
 {
     if (center->ended < how) center->ended = how;
     for (int i = 0; how == FAILED && i < center->args.parts; i++) kolo_center_part_fail(center->parts[i]);
@@ -144,7 +101,7 @@ static void look_for_stalled(kolo_center *center)
 {
     double limit = center->stall_limit > 10 * center->longest ? center->stall_limit : 10 * center->longest;
     for (int i = 0; i < center->args.workers && !center->ended; i++) {
-        const worker *w = &center->workers[i];
+        const kolo_center_worker_state *w = &center->workers[i];
         if (w->gone || !w->trains || kolo_now() - w->given_at < limit) continue;
         center->stalled = i;
         end_epoch(center, FAILED);
@@ -152,7 +109,7 @@ static void look_for_stalled(kolo_center *center)
 }
 
 /* Waits until something has changed, or `end` has come (kolo_now(); 0: never), which the result says. */
-static bool wait_for_change(kolo_center *center, double end)
+bool kolo_center_wait(kolo_center *center, double end)
 {
     if (center->stall_limit <= 0 && end == 0) {
         pthread_cond_wait(&center->changed, &center->lock);
@@ -181,7 +138,7 @@ void kolo_center_set(kolo_center *center, const float *weights, int64_t updates)
 }
 
 /* With the lock held. */
-static kolo_ticket give_ticket(kolo_center *center)
+kolo_ticket kolo_center_give_ticket(kolo_center *center)
 {
     return (kolo_ticket){.epoch = center->number, .number = center->tickets++};
 }
@@ -196,7 +153,7 @@ static void copy_weights(void *to, const kolo_part_args *part)
 void kolo_center_get(kolo_center *center, float *weights)
 {
     pthread_mutex_lock(&center->lock);
-    kolo_ticket ticket = give_ticket(center);
+    kolo_ticket ticket = kolo_center_give_ticket(center);
     pthread_mutex_unlock(&center->lock);
     for (int i = 0; i < center->args.parts; i++)
         kolo_center_part_visit(center->parts[i], &ticket, copy_weights, weights);
@@ -204,7 +161,7 @@ void kolo_center_get(kolo_center *center, float *weights)
 
 void kolo_center_worker(kolo_center *center, int worker_number, float *weights, kolo_totals *totals)
 {
-    const worker *w = &center->workers[worker_number];
+    const kolo_center_worker_state *w = &center->workers[worker_number];
     pthread_mutex_lock(&center->lock);
     if (weights) memcpy(weights, w->start, (size_t)center->args.count * sizeof *weights);
     if (totals) *totals = w->totals;
@@ -226,7 +183,7 @@ void kolo_center_begin(kolo_center *center, const kolo_center_epoch *epoch)
     center->tickets = 0;
     for (int i = 0; i < center->args.parts; i++) kolo_center_part_begin(center->parts[i], center->number);
     for (int i = 0; i < center->args.workers; i++) {
-        worker *w = &center->workers[i];
+        kolo_center_worker_state *w = &center->workers[i];
         w->exchange.batches = w->turn = w->position = 0;
         w->trains = w->arrived = false;
         w->totals = (kolo_totals){0};
@@ -275,8 +232,8 @@ kolo_status kolo_center_finish(kolo_center *center)
     pthread_mutex_lock(&center->lock);
     while (center->ended != FAILED && any_left(center) &&
            (any_pending(center) || (!center->ended && batches_are_left(center))))
-        wait_for_change(center, 0);
-    kolo_status status = center->ended == FAILED ? called_off(center) : KOLO_OK;
+        kolo_center_wait(center, 0);
+    kolo_status status = center->ended == FAILED ? kolo_center_called_off(center) : KOLO_OK;
     center->over = true;
     center->epoch.turns = NULL;
     center->epoch.record = NULL;
@@ -319,7 +276,7 @@ int64_t kolo_center_updates(kolo_center *center)
 
 /* ---------------------------------------------------------------- the next task */
 
-static kolo_status give(kolo_center *center, worker *w, int batch, kolo_task *task)
+static kolo_status give(kolo_center *center, kolo_center_worker_state *w, int batch, kolo_task *task)
 {
     int room = w->room ? 2 * w->room : 16;
     if (w->exchange.batches == w->room) {
@@ -336,7 +293,7 @@ static kolo_status give(kolo_center *center, worker *w, int batch, kolo_task *ta
 }
 
 /* The worker's next turn, or NULL. */
-static const kolo_turn *next_turn(const kolo_center *center, worker *w)
+static const kolo_turn *next_turn(const kolo_center *center, kolo_center_worker_state *w)
 {
     const kolo_turns *turns = center->epoch.turns;
     while (w->turn < turns->count && turns->turn[w->turn].worker != w->exchange.number) w->turn++;
@@ -345,7 +302,7 @@ static const kolo_turn *next_turn(const kolo_center *center, worker *w)
 
 /* The next task by the order of exchanges. Where all exchange at once, a stop ends the epoch after the next exchange,
  * since all have to come to it. */
-static kolo_status next_by_order(kolo_center *center, worker *w, kolo_task *task)
+static kolo_status next_by_order(kolo_center *center, kolo_center_worker_state *w, kolo_task *task)
 {
     const kolo_turn *turn = next_turn(center, w);
     bool at_once = center->args.kind->exchange_all;
@@ -368,36 +325,36 @@ static kolo_status wait_longer(kolo_task *task)
 
 /* The next task as it comes. A worker that finds no batch waits until the others have exchanged: if one of them is
  * lost, its batches come back. */
-static kolo_status next_freely(kolo_center *center, worker *w, double end, kolo_task *task)
+static kolo_status next_freely(kolo_center *center, kolo_center_worker_state *w, double end, kolo_task *task)
 {
     *task = (kolo_task){.kind = KOLO_TASK_EXCHANGE};
     if (w->exchange.batches == center->epoch.window) return KOLO_OK;
     int64_t number = center->number;
     for (;;) {
-        if (center->ended == FAILED) return called_off(center);
+        if (center->ended == FAILED) return kolo_center_called_off(center);
         if (center->number != number || center->over) break;
         if (!center->ended && center->returned_count > 0)
             return give(center, w, center->returned[--center->returned_count], task);
         if (!center->ended && center->taken < center->epoch.steps) return give(center, w, center->taken++, task);
         if (w->exchange.batches > 0) return KOLO_OK;
         if (!any_pending(center)) break;
-        if (!wait_for_change(center, end)) return wait_longer(task);
+        if (!kolo_center_wait(center, end)) return wait_longer(task);
     }
     task->kind = KOLO_TASK_END;
     return KOLO_OK;
 }
 
-static kolo_status next(kolo_center *center, worker *w, int64_t epoch, double end, kolo_task *task)
+static kolo_status next(kolo_center *center, kolo_center_worker_state *w, int64_t epoch, double end, kolo_task *task)
 {
     while (center->number < epoch && center->ended != FAILED)
-        if (!wait_for_change(center, end)) return wait_longer(task);
-    if (center->ended == FAILED) return called_off(center);
+        if (!kolo_center_wait(center, end)) return wait_longer(task);
+    if (center->ended == FAILED) return kolo_center_called_off(center);
     *task = (kolo_task){.kind = KOLO_TASK_END};
     if (center->number > epoch || center->over) return KOLO_OK;
     return center->epoch.turns ? next_by_order(center, w, task) : next_freely(center, w, end, task);
 }
 
-static double end_of(double seconds)
+double kolo_center_end_of(double seconds)
 {
     return seconds > 0 ? kolo_now() + seconds : 0;
 }
@@ -405,14 +362,14 @@ static double end_of(double seconds)
 kolo_status kolo_center_next(kolo_center *center, int worker_number, int64_t epoch, double seconds, kolo_task *task)
 {
     pthread_mutex_lock(&center->lock);
-    kolo_status status = next(center, &center->workers[worker_number], epoch, end_of(seconds), task);
+    kolo_status status = next(center, &center->workers[worker_number], epoch, kolo_center_end_of(seconds), task);
     pthread_mutex_unlock(&center->lock);
     return status;
 }
 
 void kolo_center_report(kolo_center *center, int worker_number, int64_t epoch, const kolo_totals *totals)
 {
-    worker *w = &center->workers[worker_number];
+    kolo_center_worker_state *w = &center->workers[worker_number];
     pthread_mutex_lock(&center->lock);
     double took = kolo_now() - w->given_at;
     if (w->trains && took > center->longest) center->longest = took;
@@ -425,148 +382,10 @@ void kolo_center_report(kolo_center *center, int worker_number, int64_t epoch, c
     pthread_mutex_unlock(&center->lock);
 }
 
-/* ---------------------------------------------------------------- exchanges */
-
-static void finish_exchange(kolo_center *center, worker *w)
-{
-    memcpy(w->start, w->exchange.weights, (size_t)center->args.count * sizeof *w->start);
-    w->exchange.batches = w->position = 0;
-    w->turn++;
-}
-
-/* Admits the worker's exchange as the next one. */
-static kolo_status admit(kolo_center *center, worker *w, const kolo_offer *offer, kolo_ticket *ticket)
-{
-    const kolo_exchange *mine = &w->exchange;
-    if (center->epoch.record && !center->epoch.turns)
-        KOLO_TRY(kolo_turns_add(center->epoch.record, mine->number, w->batches, mine->batches));
-    *ticket = give_ticket(center);
-    ticket->staleness = center->exchanges - w->exchanged_at;
-    ticket->samples = offer->samples;
-    ticket->learning_rate = center->learning_rate;
-    ticket->updates = center->updates;
-    if (center->args.kind->updates_center) center->updates++;
-    w->exchanged_at = ++center->exchanges;
-    center->turn++;
-    pthread_cond_broadcast(&center->changed);
-    return KOLO_OK;
-}
-
-/* Exchanges without the lock, so that the next worker may follow from part to part. */
-static kolo_status exchange_alone(kolo_center *center, worker *w, const kolo_offer *offer)
-{
-    kolo_ticket ticket;
-    KOLO_TRY(admit(center, w, offer, &ticket));
-    kolo_status status = KOLO_OK;
-    pthread_mutex_unlock(&center->lock);
-    for (int i = 0; i < center->args.parts && status == KOLO_OK; i++)
-        status = kolo_center_part_exchange(center->parts[i], &ticket, &w->exchange, offer->gradient);
-    pthread_mutex_lock(&center->lock);
-    if (status == KOLO_OK) finish_exchange(center, w);
-    return status;
-}
-
-/* Leaves out the turns of workers that are gone. */
-static void skip_lost_turns(kolo_center *center)
-{
-    const kolo_turns *turns = center->epoch.turns;
-    while (turns && center->turn < turns->count && center->workers[turns->turn[center->turn].worker].gone)
-        center->turn++;
-}
-
-/* Waits for the worker's turn. *comes: it comes; otherwise the epoch was stopped before. *done: false if it has not
- * come at the end. */
-static kolo_status wait_for_turn(kolo_center *center, const worker *w, double end, bool *comes, bool *done)
-{
-    *comes = *done = true;
-    if (!center->epoch.turns) return center->ended == FAILED ? called_off(center) : KOLO_OK;
-    for (skip_lost_turns(center); center->turn != w->turn && !center->ended; skip_lost_turns(center))
-        if (!wait_for_change(center, end)) {
-            *done = false;
-            return KOLO_OK;
-        }
-    *comes = center->turn == w->turn;
-    return center->ended == FAILED ? called_off(center) : KOLO_OK;
-}
-
-static kolo_status exchange_in_turn(kolo_center *center, worker *w, const kolo_offer *offer, double end, bool *done)
-{
-    bool comes;
-    KOLO_TRY(wait_for_turn(center, w, end, &comes, done));
-    if (!*done) return KOLO_OK;
-    if (comes) return exchange_alone(center, w, offer);
-    w->exchange.batches = 0;
-    return KOLO_OK;
-}
-
-typedef struct exchange_of_all {
-    kolo_exchange worker[KOLO_DEVICES_MAX];
-    int count;
-} exchange_of_all;
-
-static void exchange_all(void *argument, const kolo_part_args *part)
-{
-    const exchange_of_all *all = argument;
-    part->kind->exchange_all(part->strategy, all->worker, all->count);
-}
-
-/* Makes the exchange of all if all that are left have come. The offers of the others wait in their exchanges. */
-static void exchange_if_all_came(kolo_center *center)
-{
-    exchange_of_all all = {.count = 0};
-    int trained = 0;
-    for (int i = 0; i < center->args.workers; i++) {
-        const worker *w = &center->workers[i];
-        if (w->gone) continue;
-        if (!w->arrived) return;
-        all.worker[all.count++] = w->exchange;
-        trained += w->exchange.batches;
-    }
-    if (trained > 0) {
-        kolo_ticket ticket = give_ticket(center);
-        kolo_center_part_visit(center->parts[0], &ticket, exchange_all, &all); /* these strategies have one part */
-    }
-    for (int i = 0; i < center->args.workers; i++) {
-        if (center->workers[i].gone) continue;
-        finish_exchange(center, &center->workers[i]);
-        center->workers[i].arrived = false;
-    }
-    center->turn += center->args.workers; /* the order has a turn for each worker, also for those that are gone */
-    center->round++;
-    center->last_round = center->ended != GOES_ON;
-}
-
-static kolo_status exchange_at_once(kolo_center *center, worker *w, double end, bool *done)
-{
-    int round = center->round;
-    w->arrived = *done = true;
-    exchange_if_all_came(center);
-    pthread_cond_broadcast(&center->changed);
-    while (*done && center->round == round && center->ended != FAILED) *done = wait_for_change(center, end);
-    *done = *done || center->round != round;
-    if (!*done) w->arrived = false; /* until it comes again */
-    return center->ended == FAILED ? called_off(center) : KOLO_OK;
-}
-
-kolo_status kolo_center_exchange(kolo_center *center, int worker_number, const kolo_offer *offer, double seconds,
-                                 bool *done)
-{
-    double end = end_of(seconds);
-    worker *w = &center->workers[worker_number];
-    pthread_mutex_lock(&center->lock);
-    w->exchange.weights = offer->weights;
-    w->exchange.start = offer->start ? (float *)offer->start : w->start;
-    kolo_status status = center->args.kind->exchange_all ? exchange_at_once(center, w, end, done)
-                                                         : exchange_in_turn(center, w, offer, end, done);
-    pthread_cond_broadcast(&center->changed);
-    pthread_mutex_unlock(&center->lock);
-    return status;
-}
-
 /* ---------------------------------------------------------------- lost workers */
 
 /* Lets others train on the batches that the worker has not exchanged. */
-static void return_batches(kolo_center *center, const worker *w)
+static void return_batches(kolo_center *center, const kolo_center_worker_state *w)
 {
     size_t bytes = (size_t)(center->returned_count + w->exchange.batches) * sizeof *center->returned;
     int *more = center->epoch.turns || center->ended || bytes == 0 ? NULL : realloc(center->returned, bytes);
@@ -578,7 +397,7 @@ static void return_batches(kolo_center *center, const worker *w)
 
 void kolo_center_lose(kolo_center *center, int worker_number)
 {
-    worker *w = &center->workers[worker_number];
+    kolo_center_worker_state *w = &center->workers[worker_number];
     pthread_mutex_lock(&center->lock);
     if (!w->gone) {
         return_batches(center, w);
@@ -587,8 +406,8 @@ void kolo_center_lose(kolo_center *center, int worker_number)
     }
     w->gone = true;
     w->exchange.batches = 0;
-    skip_lost_turns(center);
-    if (center->args.kind->exchange_all && any_left(center)) exchange_if_all_came(center);
+    kolo_center_skip_lost_turns(center);
+    if (center->args.kind->exchange_all && any_left(center)) kolo_center_exchange_if_all_came(center);
     pthread_cond_broadcast(&center->changed);
     pthread_mutex_unlock(&center->lock);
 }

@@ -40,9 +40,11 @@ kolo_status kolo_model_meet(kolo_model *model)
     return status;
 }
 
+/* Before the ranks have met, the others are taken to have as many replicas as this one. */
 static int count_to(const kolo_model *model, int rank)
 {
     int count = 0;
+    if (!model->place.on_ranks) return rank * kolo_model_replicas(model);
     for (int r = 0; r < rank; r++) count += model->place.on_ranks[r];
     return count;
 }

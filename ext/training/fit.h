@@ -43,7 +43,8 @@ typedef struct kolo_fit_state {
 kolo_status kolo_fit_open_data(kolo_fit_state *state);
 void kolo_fit_close_data(kolo_fit_state *state);
 
-/* Samples of a microbatch, for batches of `samples` over `members` replicas, of which `replicas` are in this process. */
+/* Samples of a microbatch, for batches of `samples` over `members` replicas, of which `replicas` are in this process.
+ */
 int kolo_choose_microbatch(const kolo_model *model, int64_t samples, int replicas, int members);
 /* Fails if the model cannot be trained with this data. `call` names the public call in the message. */
 kolo_status kolo_check_training(const kolo_model *model, const kolo_data *data, const char *call);

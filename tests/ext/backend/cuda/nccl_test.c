@@ -152,7 +152,8 @@ static void ranks_of_threads_sum(void **state)
     rig_ok(kolo_comm_local_open(2, ranks));
     for (int r = 0; r < 2; r++) {
         rig_ok(kolo_comm_local_open(2, inner[r]));
-        for (int t = 0; t < 2; t++) rig_ok(kolo_comm_nested_open(inner[r][t], ranks[r], (const int[]){2, 2}, &o.group[2 * r + t]));
+        for (int t = 0; t < 2; t++)
+            rig_ok(kolo_comm_nested_open(inner[r][t], ranks[r], (const int[]){2, 2}, &o.group[2 * r + t]));
     }
     rig_ok(kolo_comm_local_open(MEMBERS, unused)); /* whose numbers are the threads' */
     setenv("KOLO_SHIM_RANKS", "1", 1);
