@@ -11,7 +11,7 @@
 
 /* Fails unless the struct is complete. */
 kolo_status kolo_own_comm_check(const kolo_own_comm *own);
-/* own->name, or what stands for it. */
+/* own->name, or "of your own". */
 const char *kolo_own_comm_name(const kolo_own_comm *own);
 
 /* Calls own->allreduce() on this member of `ranks`, with its messages watched as `watch` says. Fails if it, or a

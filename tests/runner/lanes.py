@@ -1,4 +1,4 @@
-"""Runs units side by side: one more than there are cores, and further ones while cores are idle, since many of them wait.
+"""Runs units side by side: one more than there are cores, and one more again while cores are idle, since many of them wait.
 Those that want to be alone run one by one after the rest.
 
 Each has a session of its own, its output in a file, and a limit that stretches with the load.
@@ -118,7 +118,7 @@ class Lanes:
         self.waiting, self.running = units, []
         self.limit, self.folder, self.stopped = limit, folder, None
         self.usual = jobs or len(os.sched_getaffinity(0)) + 1
-        self.most = jobs or 2 * self.usual
+        self.most = jobs or self.usual + 1  # with more, the kernel may be too slow for its own limits
         self.idle_cores = IdleCores()
 
     def stop(self, why):
