@@ -9,8 +9,8 @@ struct kolo_reduction {
     kolo_reduction_memory memory;
     pthread_mutex_t lock;
     int64_t microbatches;
-    kolo_node nodes[KOLO_REDUCTION_NODES_MAX]; /* the unfinished nodes, in any order */
-    int node_count;
+    kolo_node *nodes; /* the unfinished nodes, in any order */
+    int node_count, node_room;
     float **spare; /* gradients that were returned, for the next borrower */
     int spare_count, spare_room;
 };
@@ -32,6 +32,7 @@ void kolo_reduction_close(kolo_reduction **reduction)
     *reduction = NULL;
     if (!closed) return;
     kolo_reduction_begin(closed, 0);
+    free(closed->nodes);
     for (int i = 0; i < closed->spare_count; i++) closed->memory.deallocate(closed->memory.owner, closed->spare[i]);
     free(closed->spare);
     pthread_mutex_destroy(&closed->lock);
@@ -40,9 +41,8 @@ void kolo_reduction_close(kolo_reduction **reduction)
 
 void kolo_reduction_begin(kolo_reduction *reduction, int64_t microbatches)
 {
-    kolo_node nodes[KOLO_REDUCTION_NODES_MAX];
-    int count = kolo_reduction_take(reduction, nodes);
-    for (int i = 0; i < count; i++) kolo_reduction_return(reduction, nodes[i].gradient);
+    for (int i = 0; i < reduction->node_count; i++) kolo_reduction_return(reduction, reduction->nodes[i].gradient);
+    reduction->node_count = 0;
     reduction->microbatches = microbatches;
 }
 
@@ -92,6 +92,20 @@ bool kolo_node_siblings(const kolo_node *a, const kolo_node *b)
     return a->level == b->level && (a->index ^ b->index) == 1;
 }
 
+/* Puts a node into the list, whose lock is held. The list grows with the threads that compute at the same time. */
+static kolo_status put(kolo_reduction *reduction, const kolo_node *node)
+{
+    if (reduction->node_count == reduction->node_room) {
+        int room = 2 * reduction->node_room + 32;
+        kolo_node *grown = realloc(reduction->nodes, (size_t)room * sizeof *grown);
+        if (!grown) return kolo_fail_memory((size_t)room * sizeof *grown, "the tree of sums");
+        reduction->nodes = grown;
+        reduction->node_room = room;
+    }
+    reduction->nodes[reduction->node_count++] = *node;
+    return KOLO_OK;
+}
+
 /* Takes the node's sibling out of the list. If there is none, puts the node into the list. */
 static bool take_sibling(kolo_reduction *reduction, const kolo_node *node, kolo_node *sibling, kolo_status *status)
 {
@@ -103,8 +117,7 @@ static bool take_sibling(kolo_reduction *reduction, const kolo_node *node, kolo_
         reduction->nodes[i] = reduction->nodes[--reduction->node_count];
         found = true;
     }
-    if (!found && reduction->node_count < KOLO_REDUCTION_NODES_MAX) reduction->nodes[reduction->node_count++] = *node;
-    else if (!found) *status = kolo_fail(KOLO_INTERNAL, "more than %d unfinished sums", KOLO_REDUCTION_NODES_MAX);
+    if (!found) *status = put(reduction, node);
     pthread_mutex_unlock(&reduction->lock);
     return found;
 }
@@ -142,9 +155,9 @@ static int by_first_microbatch(const void *a, const void *b)
 int kolo_reduction_take(kolo_reduction *reduction, kolo_node *nodes)
 {
     pthread_mutex_lock(&reduction->lock);
-    int count = reduction->node_count;
-    for (int i = 0; i < count; i++) nodes[i] = reduction->nodes[i];
-    reduction->node_count = 0;
+    int count = reduction->node_count < KOLO_REDUCTION_NODES_MAX ? reduction->node_count : KOLO_REDUCTION_NODES_MAX;
+    reduction->node_count -= count;
+    for (int i = 0; i < count; i++) nodes[i] = reduction->nodes[reduction->node_count + i];
     pthread_mutex_unlock(&reduction->lock);
     qsort(nodes, (size_t)count, sizeof *nodes, by_first_microbatch);
     return count;

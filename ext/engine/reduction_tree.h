@@ -19,8 +19,9 @@ typedef struct kolo_node {
     kolo_totals totals;
 } kolo_node;
 
-#define KOLO_REDUCTION_NODES_MAX                                                                                       \
-    160 /* unfinished nodes: two for each level of a tree of 2^63 microbatches, and one for each thread */
+/* The nodes of consecutive microbatches that are all computed: at most two for each level of a tree of 2^63. While they
+ * are being computed, there can be one more for each thread. */
+#define KOLO_REDUCTION_NODES_MAX 128
 
 typedef struct kolo_reduction kolo_reduction;
 
@@ -43,7 +44,7 @@ kolo_status kolo_reduction_borrow(kolo_reduction *reduction, float **gradient);
  * possible. Any thread may call it. */
 kolo_status kolo_reduction_insert(kolo_reduction *reduction, kolo_node node);
 /* Takes all nodes out, in the order of their microbatches, and returns their number. `nodes` has room for
- * KOLO_REDUCTION_NODES_MAX. */
+ * KOLO_REDUCTION_NODES_MAX; after a batch that has failed, more than these stay until kolo_reduction_begin(). */
 int kolo_reduction_take(kolo_reduction *reduction, kolo_node *nodes);
 /* The sum of the totals of all nodes, in the order of their microbatches. The nodes stay. */
 kolo_totals kolo_reduction_totals(kolo_reduction *reduction);

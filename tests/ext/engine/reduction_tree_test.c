@@ -150,6 +150,18 @@ static void threads_give_the_tree(void **state)
     kolo_reduction_close(&reduction);
 }
 
+/* As if each of 400 threads were still computing the microbatch before one that is done. */
+static void many_threads_may_be_at_work(void **state)
+{
+    (void)state;
+    int64_t microbatches = 800;
+    kolo_reduction *reduction = open_reduction(microbatches);
+    for (int64_t m = 1; m < microbatches; m += 2) insert_microbatch(reduction, m);
+    for (int64_t m = 0; m < microbatches; m += 2) insert_microbatch(reduction, m);
+    check_root(reduction, microbatches);
+    kolo_reduction_close(&reduction);
+}
+
 static int allocated;
 
 static void *count_and_allocate(const void *owner, size_t bytes)
@@ -180,6 +192,7 @@ int main(void)
         cmocka_unit_test(any_order_gives_the_tree),
         cmocka_unit_test(any_deal_gives_the_tree),
         cmocka_unit_test(threads_give_the_tree),
+        cmocka_unit_test(many_threads_may_be_at_work),
         cmocka_unit_test(returned_memory_is_borrowed_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
