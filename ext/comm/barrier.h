@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,10 +18,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/cores.h"
 
 #define KOLO_CACHE_LINE      64
 #define KOLO_BARRIER_ABORTED 1u
+#define KOLO_YIELDS          200
+#define KOLO_YIELD_LONG      1e-4 /* seconds after which another thread has computed on the yielded core */
+#define KOLO_YIELD_REST      4096
 
 /* Zeros are a new barrier. `word` and `arrived` are in different cache lines, so that an arriving member does not slow
  * down those that read the word. */
@@ -31,9 +36,37 @@ typedef struct kolo_futex_barrier {
     _Atomic uint32_t between_processes; /* 1 in shared memory; futex() is faster with words of a single process */
 } kolo_futex_barrier;
 
+/* Whether a member yields its core before it sleeps. As long as the threads that share the cores only wait for one
+ * another, yielding takes a microsecond and being woken takes ten. But a thread that computes keeps a yielded core for
+ * milliseconds. A member to which that happens sleeps at once in its next waits: more of them each time, up to
+ * KOLO_YIELD_REST. All zeros at the beginning; only one thread uses it. */
+typedef struct kolo_yielding {
+    int rest;   /* waits in which the member does not yield */
+    int longer; /* the next rest */
+} kolo_yielding;
+
+/* Returns false if the member must sleep. */
+static inline bool kolo_barrier_yield(kolo_yielding *yielding)
+{
+    if (!yielding || yielding->rest > 0) return false;
+    double begin = kolo_now();
+    sched_yield();
+    if (kolo_now() - begin < KOLO_YIELD_LONG) return true;
+    yielding->longer = 2 * yielding->longer + 16 < KOLO_YIELD_REST ? 2 * yielding->longer + 16 : KOLO_YIELD_REST;
+    yielding->rest = yielding->longer;
+    return true;
+}
+
+static inline void kolo_barrier_end_yields(kolo_yielding *yielding, bool slept)
+{
+    if (yielding && yielding->rest > 0) yielding->rest--;
+    else if (yielding && !slept) yielding->longer = 0;
+}
+
 /* How a member waits. All zeros: it sleeps until the barrier opens. */
 typedef struct kolo_barrier_watch {
-    int spins; /* looks at the word before it sleeps; for members that do not outnumber the cores */
+    int spins; /* looks at the word before it yields or sleeps; for members that do not outnumber the cores */
+    kolo_yielding *yielding; /* NULL: it never yields */
     struct timespec every; /* how long it sleeps between two calls of look(); 0: until the barrier opens */
     bool (*look)(void *argument); /* returns true if the member must not wait any longer */
     void *argument;
@@ -84,10 +117,18 @@ static inline bool kolo_barrier_open(kolo_futex_barrier *barrier, uint32_t word,
 }
 
 typedef enum kolo_barrier_result {
+    KOLO_BARRIER_WAITS, /* not a result yet */
     KOLO_BARRIER_OPENED, /* all members have arrived */
     KOLO_BARRIER_OFF, /* the group was aborted before */
     KOLO_BARRIER_LEFT, /* look() returned true: this member has left, and the barrier will never open */
 } kolo_barrier_result;
+
+/* The result of a wait that began with the word `before`, and now reads `now`. */
+static inline kolo_barrier_result kolo_barrier_result_of(uint32_t before, uint32_t now, bool ignore_abort)
+{
+    if (((now ^ before) & ~KOLO_BARRIER_ABORTED) != 0) return KOLO_BARRIER_OPENED;
+    return !ignore_abort && (now & KOLO_BARRIER_ABORTED) ? KOLO_BARRIER_OFF : KOLO_BARRIER_WAITS;
+}
 
 /* Waits until all `size` members wait. The result is OPENED or OFF, the same one for every member, unless one leaves. A
  * wait with ignore_abort ignores an abort: it is for members that arrive in any case, because no code of a caller runs
@@ -95,27 +136,23 @@ typedef enum kolo_barrier_result {
 static inline kolo_barrier_result kolo_barrier_watched_wait(kolo_futex_barrier *barrier, int size, bool ignore_abort,
                                                             const kolo_barrier_watch *watch)
 {
-    uint32_t word = atomic_load(&barrier->word);
-    if (!ignore_abort && (word & KOLO_BARRIER_ABORTED)) return KOLO_BARRIER_OFF;
+    uint32_t before = atomic_load(&barrier->word), now = before;
+    kolo_barrier_result result;
+    bool slept = false;
+    if (!ignore_abort && (before & KOLO_BARRIER_ABORTED)) return KOLO_BARRIER_OFF;
     if (atomic_fetch_add(&barrier->arrived, 1) + 1 == (uint32_t)size)
-        return kolo_barrier_open(barrier, word, ignore_abort) ? KOLO_BARRIER_OPENED : KOLO_BARRIER_OFF;
-    for (int turn = 0;; turn++) {
-        uint32_t now = atomic_load(&barrier->word);
-        if (((now ^ word) & ~KOLO_BARRIER_ABORTED) != 0) return KOLO_BARRIER_OPENED;
-        if (!ignore_abort && (now & KOLO_BARRIER_ABORTED)) return KOLO_BARRIER_OFF;
-        if (turn < watch->spins) {
-            kolo_pause_core();
-            continue;
+        return kolo_barrier_open(barrier, before, ignore_abort) ? KOLO_BARRIER_OPENED : KOLO_BARRIER_OFF;
+    for (int turn = 0; (result = kolo_barrier_result_of(before, now, ignore_abort)) == KOLO_BARRIER_WAITS; turn++) {
+        if (turn < watch->spins) kolo_pause_core();
+        else if (turn >= watch->spins + KOLO_YIELDS || !kolo_barrier_yield(watch->yielding)) {
+            if (slept && watch->look && watch->look(watch->argument)) return KOLO_BARRIER_LEFT;
+            kolo_barrier_sleep(barrier, now, watch);
+            slept = true;
         }
-        if (turn > watch->spins && watch->look && watch->look(watch->argument)) return KOLO_BARRIER_LEFT;
-        kolo_barrier_sleep(barrier, now, watch);
+        now = atomic_load(&barrier->word);
     }
-}
-
-/* The same without a watch: whether the barrier has opened. */
-static inline bool kolo_barrier_wait(kolo_futex_barrier *barrier, int size, bool ignore_abort)
-{
-    return kolo_barrier_watched_wait(barrier, size, ignore_abort, &(kolo_barrier_watch){0}) == KOLO_BARRIER_OPENED;
+    kolo_barrier_end_yields(watch->yielding, slept);
+    return result;
 }
 
 /* Arrives without waiting: for a member that will never use the barrier again. */

@@ -5,8 +5,8 @@
  *   - MPI counts in int, Kolo in 64 bits: larger data are sent in pieces.
  *   - MPI spins while it waits. If ranks and their threads outnumber the cores of a host ("crowded": eight ranks on a
  *     laptop), a spinning rank takes the core from the rank that it waits for. Crowded ranks sleep while they wait:
- *     ranks of one host use shared memory (shared.h), ranks of several hosts use nonblocking operations and sleep
- *     between two tests, or share memory within a host (go_by_hosts()).
+ *     ranks of several hosts use nonblocking operations and sleep between two tests, or share memory within a host
+ *     (go_by_hosts()). Ranks of one host always use shared memory (shared.h), which is also faster.
  *   - MPI neither notices that ranks make different calls nor that a rank does not come: it mixes their numbers up, or
  *     waits for ever. So the ranks compare their calls first (mpi_meet.c).
  *   - MPI can be started only once in a process, Kolo again and again (in a notebook), so MPI ends with the process.
@@ -182,7 +182,6 @@ static kolo_status prepare_messages(mpi_comm *me)
 kolo_status kolo_mpi_prepare_meetings(mpi_comm *me)
 {
     me->stall_limit = kolo_stall_limit();
-    me->shares = me->shared && me->crowded;
     if (!me->shared) return me->comm.size > 1 ? prepare_messages(me) : KOLO_OK;
     watch_memory(me, me->shared, me->stall_limit);
     return KOLO_OK;

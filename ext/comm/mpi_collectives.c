@@ -35,11 +35,6 @@ static MPI_Op operation_of(kolo_reduce_op reduction)
     return operations[reduction];
 }
 
-bool kolo_mpi_goes_through_memory(const mpi_comm *me)
-{
-    return me->shares || (me->shared && kolo_call_is_in_background());
-}
-
 static kolo_status reduce_pieces(mpi_comm *me, MPI_Comm handle, char *values, int64_t count, kolo_type type,
                                  kolo_reduce_op reduction)
 {
@@ -85,7 +80,7 @@ kolo_status kolo_mpi_reduce_all(mpi_comm *me, void *values, int64_t count, kolo_
 static kolo_status mpi_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
 {
     mpi_comm *me = (mpi_comm *)comm;
-    if (kolo_mpi_goes_through_memory(me))
+    if (me->shared)
         return kolo_mpi_shared_result(me, me->shared,
                                       kolo_shared_allreduce(me->shared, values, count, type, reduction));
     kolo_collective call = kolo_call_allreduce(count, type, reduction);
@@ -106,8 +101,7 @@ static kolo_status broadcast_pieces(mpi_comm *me, char *data, size_t bytes, int 
 static kolo_status mpi_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
 {
     mpi_comm *me = (mpi_comm *)comm;
-    if (kolo_mpi_goes_through_memory(me))
-        return kolo_mpi_shared_result(me, me->shared, kolo_shared_broadcast(me->shared, data, bytes, root));
+    if (me->shared) return kolo_mpi_shared_result(me, me->shared, kolo_shared_broadcast(me->shared, data, bytes, root));
     kolo_collective call = kolo_call_broadcast(bytes, root);
     KOLO_TRY(kolo_mpi_meet(comm, &call));
     kolo_mpi_lock();

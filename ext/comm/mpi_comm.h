@@ -30,7 +30,6 @@ struct mpi_comm {
     MPI_Comm points;    /* of messages between two ranks */
     bool crowded;       /* ranks and their threads outnumber the cores of a host */
     kolo_shared *shared; /* memory of all members, if they are on one host; NULL: none */
-    bool shares;        /* all-reduces and broadcasts through it; without, it only compares calls there */
     bool by_hosts;      /* all-reduces host by host, through kolo_mpi_process.host: KOLO_HIERARCHICAL_ALLREDUCE */
     MPI_Comm leaders;   /* by_hosts: the first ranks of all hosts; MPI_COMM_NULL on the others */
     double stall_limit; /* seconds; 0: none */
@@ -84,8 +83,6 @@ kolo_status kolo_mpi_join(kolo_comm *comm, int *last);
 
 /* --- mpi_collectives.c --- */
 
-/* Whether all-reduces and broadcasts of this thread go through me->shared, where a waiting thread sleeps. */
-bool kolo_mpi_goes_through_memory(const mpi_comm *me);
 /* The parts of an all-reduce and an all-gather that follow the comparison of calls. */
 kolo_status kolo_mpi_reduce_all(mpi_comm *me, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction);
 kolo_status kolo_mpi_gather_all(mpi_comm *me, const void *data, size_t bytes, void *all);

@@ -16,6 +16,9 @@
  * than copying. */
 enum { CHUNK = 1 << 18 };
 
+/* Bytes. Up to here each member adds all values itself, which costs less time than a second barrier. */
+enum { SMALL = 1 << 12 };
+
 #define IDLE_EVERY 50000000 /* nanoseconds between two calls of idle() */
 
 struct kolo_shared_head {
@@ -55,7 +58,7 @@ static kolo_status open_memory(kolo_shared *shared, void *memory, int rank, int 
                             .lives = lives,
                             .records = {records, records + size},
                             .slots = {slots, slots + size},
-                            .present = slots + 2 * (size_t)size,
+                            .sources = slots + 2 * (size_t)size,
                             .joined = (bool *)(slots + 3 * (size_t)size),
                             .rank = rank,
                             .size = size,
@@ -151,20 +154,23 @@ static void put_record(kolo_shared *shared, unsigned turn, const kolo_collective
     atomic_store(&record->turn, turn + 1);
 }
 
-/* The looks at the barrier before this thread sleeps. */
-static int spins_of(const kolo_shared *shared)
+/* A thread that works beside one that computes sleeps at once. */
+static kolo_barrier_watch make_watch(kolo_shared *shared)
 {
-    return kolo_call_is_in_background() ? 0 : shared->spins;
+    if (kolo_call_is_in_background()) return (kolo_barrier_watch){0};
+    return (kolo_barrier_watch){.spins = shared->spins, .yielding = &shared->yielding};
 }
 
 /* The first barrier of a call, in its turn. Behind it the members' calls are known to be the same. */
 static kolo_status gather_calls(kolo_shared *shared, unsigned turn, const kolo_collective *call)
 {
     waiting wait = {.shared = shared, .turn = turn, .stall.limit = shared->stall_limit};
-    struct timespec every = kolo_stall_turn(&wait.stall);
-    bool often = shared->idle && (every.tv_sec > 0 || every.tv_nsec == 0 || every.tv_nsec > IDLE_EVERY);
-    if (often) every = (struct timespec){.tv_nsec = IDLE_EVERY};
-    kolo_barrier_watch watch = {.spins = spins_of(shared), .every = every, .look = has_stalled, .argument = &wait};
+    kolo_barrier_watch watch = make_watch(shared);
+    watch.every = kolo_stall_turn(&wait.stall);
+    bool rarely = watch.every.tv_sec > 0 || watch.every.tv_nsec == 0 || watch.every.tv_nsec > IDLE_EVERY;
+    if (shared->idle && rarely) watch.every = (struct timespec){.tv_nsec = IDLE_EVERY};
+    watch.look = has_stalled;
+    watch.argument = &wait;
     if (shared->whole) kolo_show_life(); /* to ranks that wait for this one in the whole group */
     put_record(shared, turn, call);
     if (kolo_barrier_watched_wait(&shared->head->barrier, shared->size, true, &watch) == KOLO_BARRIER_LEFT)
@@ -178,8 +184,8 @@ static kolo_status gather_calls(kolo_shared *shared, unsigned turn, const kolo_c
 /* The later barriers of a call. There is no abort: a rank that fails ends the whole job. */
 static void wait_for_all(kolo_shared *shared)
 {
-    kolo_barrier_watched_wait(&shared->head->barrier, shared->size, true,
-                              &(kolo_barrier_watch){.spins = spins_of(shared)});
+    kolo_barrier_watch watch = make_watch(shared);
+    kolo_barrier_watched_wait(&shared->head->barrier, shared->size, true, &watch);
 }
 
 kolo_status kolo_shared_meet(kolo_shared *shared, const kolo_collective *call)
@@ -196,43 +202,75 @@ void kolo_shared_leave(kolo_shared *shared)
 
 /* ---------------------------------------------------------------- all-reduce and broadcast */
 
-/* The places of the chunks that are reduced. Those of members that have joined hold nothing. */
-static int present_slots(kolo_shared *shared, void **slots, void ***present)
+/* Elements. */
+typedef struct slice {
+    int64_t begin, end;
+} slice;
+
+static bool is_small(int64_t count, kolo_type type)
+{
+    return (size_t)count * kolo_type_bytes(type) <= SMALL;
+}
+
+/* The slice of a chunk that this member reduces. */
+static slice own_slice(const kolo_shared *shared, int64_t count, kolo_type type)
+{
+    return (slice){kolo_slice_begin(count, type, shared->rank, shared->size),
+                   kolo_slice_begin(count, type, shared->rank + 1, shared->size)};
+}
+
+/* Copies a chunk without one slice. */
+static void copy_without(slice left_out, char *to, const char *from, int64_t count, kolo_type type)
+{
+    size_t width = kolo_type_bytes(type), begin = (size_t)left_out.begin * width, end = (size_t)left_out.end * width;
+    kolo_copy_bytes(to, from, begin);
+    kolo_copy_bytes(to + end, from + end, (size_t)count * width - end);
+}
+
+/* Lists the members' chunks, and returns their number. This member's own is at `values`; one that has joined has none.
+ */
+static int list_sources(kolo_shared *shared, void **slots, void *values)
 {
     int count = 0;
-    *present = slots;
-    if (shared->joined_count == 0) return shared->size;
-    for (int i = 0; i < shared->size; i++)
-        if (!shared->joined[i]) shared->present[count++] = slots[i];
-    *present = shared->present;
+    for (int i = 0; i < shared->size; i++) {
+        if (shared->joined_count > 0 && shared->joined[i]) continue;
+        shared->sources[count++] = i == shared->rank ? values : slots[i];
+    }
     return count;
 }
 
-/* Each member reduces one slice of all slots into slot 0. */
-static void reduce_slots(kolo_shared *shared, void **slots, int64_t count, kolo_type type, kolo_reduce_op reduction)
+/* Reduces the member's slice of all chunks into slot 0 and into its values, then copies the other members' slices from
+ * there. A member that has joined has no values: NULL. */
+static void reduce_by_slices(kolo_shared *shared, void **slots, void *values, int64_t count, kolo_type type,
+                             kolo_reduce_op reduction)
 {
-    void **present;
-    int sources = present_slots(shared, slots, &present);
-    int64_t begin = kolo_slice_begin(count, type, shared->rank, shared->size);
-    int64_t end = kolo_slice_begin(count, type, shared->rank + 1, shared->size);
-    kolo_reduce_slice(type, reduction, present, sources, slots, 1, begin, end);
+    slice own = own_slice(shared, count, type);
+    void *targets[] = {slots[0], values};
+    int sources = list_sources(shared, slots, values);
+    kolo_reduce_slice(type, reduction, shared->sources, sources, targets, values ? 2 : 1, own.begin, own.end);
     wait_for_all(shared);
+    if (values) copy_without(own, values, slots[0], count, type);
 }
 
-/* Each member copies its chunk to its slot, takes part in the reduction, and copies the result. `call` is NULL for all
- * chunks but the first. */
+static void reduce_small(kolo_shared *shared, void **slots, void *values, int64_t count, kolo_type type,
+                         kolo_reduce_op reduction)
+{
+    int sources = list_sources(shared, slots, values);
+    if (values) kolo_reduce_slice(type, reduction, shared->sources, sources, &values, 1, 0, count);
+}
+
+/* Each member copies what the others read of its chunk to its slot, and takes part in the reduction. `call` is NULL for
+ * all chunks but the first. */
 static kolo_status allreduce_chunk(kolo_shared *shared, void *values, int64_t count, kolo_type type,
                                    kolo_reduce_op reduction, const kolo_collective *call)
 {
     unsigned turn = shared->turn++;
     void **slots = shared->slots[turn % 2];
-    size_t bytes = (size_t)count * kolo_type_bytes(type);
-    kolo_copy_bytes(slots[shared->rank], values, bytes);
+    bool small = is_small(count, type);
+    copy_without(small ? (slice){0} : own_slice(shared, count, type), slots[shared->rank], values, count, type);
     if (call) KOLO_TRY(gather_calls(shared, turn, call));
     else wait_for_all(shared);
-    if (count == 0) return KOLO_OK;
-    reduce_slots(shared, slots, count, type, reduction);
-    memcpy(values, slots[0], bytes);
+    (small ? reduce_small : reduce_by_slices)(shared, slots, values, count, type, reduction);
     return KOLO_OK;
 }
 
@@ -242,9 +280,11 @@ void kolo_shared_answer_allreduce(kolo_shared *shared)
     int64_t count = shared->made.count, most = CHUNK / (int64_t)kolo_type_bytes(type);
     for (int64_t at = 0; at < count; at += most) {
         unsigned turn = at == 0 ? shared->turn - 1 : shared->turn++; /* the meeting was the turn of the first chunk */
+        int64_t chunk = count - at < most ? count - at : most;
         if (at > 0) wait_for_all(shared);
-        reduce_slots(shared, shared->slots[turn % 2], count - at < most ? count - at : most, type,
-                     (kolo_reduce_op)shared->made.reduction);
+        if (!is_small(chunk, type))
+            reduce_by_slices(shared, shared->slots[turn % 2], NULL, chunk, type,
+                             (kolo_reduce_op)shared->made.reduction);
     }
 }
 

@@ -1,10 +1,9 @@
 /* All-reduce, broadcast and barrier through memory that several processes of one host share, and the comparison of
  * their calls.
  *
- * For ranks that outnumber the cores of their host. An all-reduce with messages needs a logarithmic number of rounds,
- * and in each of them a rank must get a core to answer another rank. Here there are only two barriers for each chunk,
- * and waiting ranks sleep (barrier.h). Ranks that have a core each use only kolo_shared_meet(), and spin before they
- * sleep. The caller provides the memory (mpi.c: share_memory()).
+ * An all-reduce with messages needs a logarithmic number of rounds, and in each of them a rank must get a core to
+ * answer another rank. Here there are only two barriers for each chunk, and one for a small one. Ranks that have a core
+ * each spin before they sleep (barrier.h). The caller provides the memory (mpi_memory.c).
  */
 #ifndef KOLO_COMM_SHARED_H
 #define KOLO_COMM_SHARED_H
@@ -26,13 +25,14 @@ struct kolo_shared {
     const kolo_shared *whole; /* of a part of a group: the group, whose memory has the members' signs of life */
     const int *numbers; /* [size] of a part: the members' numbers in that group, which sentences give; else NULL */
     void **slots[2]; /* [2][size] places in the shared memory, each for one chunk of a member */
-    void **present;  /* [size] those of the members that have not joined */
+    void **sources;  /* [size] what the current chunk is reduced from */
     bool *joined;    /* [size] the members that answer the current call (kolo_join()) */
     int joined_count; /* 0: joined[] is not set */
     kolo_collective made; /* with joined_count > 0: the call that they answer */
     unsigned turn;   /* number of chunks so far; they use records[0] and slots[0], or [1], in turn */
     int rank, size;
-    int spins; /* looks at the barrier before sleeping, for members that have a core each; 0: sleeps at once */
+    int spins; /* looks at the barrier before yielding, for members that have a core each */
+    kolo_yielding yielding;
     double stall_limit; /* seconds; 0: none */
     void (*idle)(void); /* called from time to time while this member waits for others; NULL: nothing */
     bool speaks; /* after a failed call: whether this is the member that tells of it */

@@ -238,15 +238,16 @@ def bench_ranks(program, rounds):
 
 
 def bench_allreduce(members, ranks, rounds):
-    """Kolo's all-reduce beside MPI's in the same processes, or over threads, which MPI does not have."""
+    """Kolo's all-reduce beside MPI's in the same processes. Beside threads there are as many ranks of MPI's."""
     program = build("allreduce", "allreduce.c", libraries=[f"-I{ROOT}/ext", "-pthread"], compiler="mpicc")
-    command = [BUILD / "bin/kolorun", "-np", members, program] if ranks else [program, members]
-    found = [run(command) for _ in range(rounds)]
+    by_ranks = [BUILD / "bin/kolorun", "-np", members, program]
+    found = [run(by_ranks) for _ in range(rounds)]
+    beside = found if ranks else [run([program, members]) for _ in range(rounds)]
     name = f"allreduce/{members}{'ranks' if ranks else 'threads'}"
     for bytes, words in (1 << 10, "1KB"), (1 << 16, "64KB"), (1 << 20, "1MB"), (1 << 24, "16MB"), (1 << 26, "64MB"):
-        kolo, mpi = ([result.get(who, {}).get(str(bytes)) for result in found] for who in ("kolo", "mpi"))
-        peers = {"MPI_Allreduce": mpi} if ranks else {}
-        yield row(f"{name}/{words}", "us", lambda calls: [1e6 * median for median, _ in calls], kolo, peers)
+        kolo = [result["kolo"].get(str(bytes)) for result in beside]
+        mpi = [result["mpi"].get(str(bytes)) for result in found]
+        yield row(f"{name}/{words}", "us", lambda calls: [1e6 * median for median, _ in calls], kolo, {"MPI_Allreduce": mpi})
 
 
 def bench_overlap(batch, gigabits, rounds):
