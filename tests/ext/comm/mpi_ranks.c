@@ -203,6 +203,16 @@ static bool nested(void)
     return passed;
 }
 
+/* Calls that ranks under TF_CONFIG refuse. Refused calls leave the ranks as they were. */
+static bool refused(void)
+{
+    const kolo_comm *comm = kolo_world_comm();
+    const int ranks[] = {0};
+    EXPECT(!kolo_add_process_set(ranks, 1), "a process set");
+    EXPECT(kolo_join() == -1, "kolo_join");
+    return public_calls();
+}
+
 /* The last rank fails while the others wait for it. */
 static int fails(const char *how)
 {
@@ -268,6 +278,7 @@ int main(int argc, char **argv)
     if (strcmp(mode, "nested") == 0) passed = nested();
     if (strcmp(mode, "hosts") == 0) passed = over_hosts();
     if (strcmp(mode, "huge") == 0) passed = huge();
+    if (strcmp(mode, "refused") == 0) passed = refused();
     if (strcmp(mode, "again") == 0) {
         kolo_finish();
         passed = again_and_again(&argc, &argv);

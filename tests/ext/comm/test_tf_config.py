@@ -21,6 +21,14 @@ def test_every_operation(program, ranks, mode):
     assert_all_pass(by_hand.run([program, mode], ranks))
 
 
+def test_process_sets_and_join_are_refused(program):
+    outcomes = by_hand.run([program, "refused"], 2)
+    for _, err, code in outcomes:
+        for call in "kolo_add_process_set", "kolo_join":
+            assert any(call in line and "got ranks that TF_CONFIG names" in line for line in err.splitlines()), err
+        assert code == 0  # the calls after them were as usual
+
+
 def test_in_any_order_of_their_start(program):
     """The highest rank comes first, and waits."""
     cluster = {"chief": by_hand.free_addresses(1), "worker": by_hand.free_addresses(2)}
