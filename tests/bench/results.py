@@ -10,7 +10,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 STORE, PAGE = HERE / "results.json", HERE / "RESULTS.md"
 PEERS = {"keras": "Keras", "torch": "PyTorch", "torchrun": "PyTorch", "jax": "JAX", "kolo_without": "Kolo without",
-         "onednn_primitives": "oneDNN's primitives", "ipykernel": "IPython's kernel"}  # fmt: skip
+         "one_process": "one process", "onednn_primitives": "oneDNN's primitives",
+         "ipykernel": "IPython's kernel"}  # fmt: skip
 SLOWEST = 8  # layers of a network that are listed
 
 HEAD = """# Figures

@@ -224,16 +224,20 @@ def bench_accuracy(program, rounds):
 
 
 def bench_ranks(program, rounds):
-    """Ranks of one thread each: from the launcher's start to the first step, and then how fast."""
+    """Ranks of one thread each: from the launcher's start to the end of the first step, and then how fast, also beside
+    one process that trains with the batches of all ranks together."""
     torch = peer_python("torch")
     torchrun = torch and [torch, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", RANKS,
                           HERE / "peers/torch_ddp.py", RANK_BATCH, RANK_STEPS, EPOCHS]  # fmt: skip
+    one = [program, "--train-only", "cnn", RANKS * RANK_BATCH, "fp32", RANK_STEPS, EPOCHS]
     kolorun = [BUILD / "bin/kolorun", "-np", RANKS, program, "--first-step", "cnn", RANK_BATCH, "fp32", RANK_STEPS, EPOCHS]
-    ours, peers = take_turns(kolorun, {"torchrun": torchrun}, rounds)
+    ours, peers = take_turns(kolorun, {"torchrun": torchrun, "one_process": one}, rounds)
+    alone = {"one_process": peers.pop("one_process")}
     name = f"cnn/ranks{RANKS}"
     return [
         row(f"{name}/first_step", "s", first_step_seconds, ours, peers),
         rate_row(f"{name}/fp32/{RANK_BATCH}", "images/s", trained, ours, peers),
+        row(f"{name}/beside_one_process", "images/s", rate(trained), ours, alone),
     ]
 
 
