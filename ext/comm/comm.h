@@ -103,7 +103,9 @@ struct kolo_comm {
 /* A group of one (self.c); never closed. */
 kolo_comm *kolo_comm_self(void);
 
-/* A group of `size` threads of this process (local.c): members[size], one for each thread, which closes it. */
+/* A group of `size` threads of this process (local.c): members[size], one for each thread, which closes it. When a
+ * collective returns on one member, the results of all members are complete, which updates of shared weights rely on.
+ */
 kolo_status kolo_comm_local_open(int size, kolo_comm **members);
 
 /* Threads of several ranks as one group (nested.c). threads[outer->size] are the numbers of threads of the ranks, the

@@ -4,7 +4,7 @@
  * Every collective has the same three parts. gather_calls(): each member publishes the arguments of its call, waits
  * until all members have, and compares their calls. Then the members work on each other's buffers, but never two on the
  * same bytes. release_calls() waits until all members are done, because a member that returns gives its buffers back to
- * its caller. A small all-reduce does without that: each member adds up copies, which are in the group's memory.
+ * its caller.
  *
  * Read comm.h, call.h and barrier.h first.
  */
@@ -26,17 +26,14 @@ typedef struct part {
 
 typedef struct local_group local_group;
 
-enum { SMALL = 1 << 12 }; /* bytes of an all-reduce that each member computes as a whole */
-
 /* Each member has separate cache lines, because the members write their calls at the same time. */
 typedef struct member {
     _Alignas(KOLO_CACHE_LINE) kolo_comm comm;
     local_group *group;
-    kolo_collective call[2]; /* used in turn, so that members that are behind can still read the one before */
+    kolo_collective call;
     part part;
     _Atomic uint64_t calls; /* that this member has begun; set after `call` */
     kolo_yielding yielding;
-    _Alignas(KOLO_CACHE_LINE) char small[2][SMALL]; /* copies of its values, used like `call` */
 } member;
 
 struct local_group {
@@ -45,19 +42,15 @@ struct local_group {
     _Atomic int open; /* members that are not closed; the last one frees the group */
     double stall_limit; /* seconds; 0: none */
     void **buffers;     /* [size] the members' values of an allreduce */
-    void **small[2];    /* [2][size] the members' copies */
     kolo_mailboxes *mailboxes;
     member members[];
 };
 
 /* --- synchronisation --- */
 
-/* The members' records of the call that `me` has begun. */
-static kolo_calls calls_of(const member *me)
+static kolo_calls calls_of(const local_group *group)
 {
-    const local_group *group = me->group;
-    return (kolo_calls){&group->members[0].call[atomic_load(&me->calls) % 2], sizeof(member), group->size, "replica",
-                        NULL};
+    return (kolo_calls){&group->members[0].call, sizeof(member), group->size, "replica", NULL};
 }
 
 /* A thread that works beside one that computes sleeps at once. */
@@ -105,7 +98,7 @@ static kolo_status say_who_is_missing(member *me, double seconds)
     bool *came = calloc((size_t)group->size, sizeof *came), first = !kolo_barrier_abort(&group->barrier);
     kolo_mailboxes_abort(group->mailboxes);
     if (came) count_arrived(group, atomic_load(&me->calls), came);
-    kolo_calls calls = calls_of(me);
+    kolo_calls calls = calls_of(group);
     kolo_status status =
         first && came ? kolo_calls_stalled(&calls, came, seconds) : kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
     free(came);
@@ -126,30 +119,19 @@ static kolo_status gather_calls(member *me, kolo_collective call, part mine)
 {
     double patience = me->comm.patience > 0 ? me->comm.patience : 1;
     waiting wait = {.me = me, .stall.limit = me->group->stall_limit * patience};
-    me->call[(atomic_load(&me->calls) + 1) % 2] = call;
+    me->call = call;
     me->part = mine;
     atomic_fetch_add(&me->calls, 1);
     kolo_barrier_result result = wait_for_members(me, &wait);
     if (result == KOLO_BARRIER_LEFT) return say_who_is_missing(me, wait.stall.limit);
     if (result == KOLO_BARRIER_OFF) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
-    kolo_calls calls = calls_of(me);
+    kolo_calls calls = calls_of(me->group);
     kolo_status status = kolo_calls_compare(&calls);
     if (status != KOLO_OK) release_calls(me);
     return status;
 }
 
 /* --- allreduce --- */
-
-/* Without a second barrier. A member that copies into a place again has passed the barrier of the call between, where
- * all members arrive only after they have read that place. */
-static kolo_status reduce_small(member *me, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
-{
-    int turn = (int)((atomic_load(&me->calls) + 1) % 2);
-    kolo_copy_bytes(me->small[turn], values, (size_t)count * kolo_type_bytes(type));
-    KOLO_TRY(gather_calls(me, kolo_call_allreduce(count, type, reduction), (part){0}));
-    kolo_reduce_slice(type, reduction, me->group->small[turn], me->group->size, &values, 1, 0, count);
-    return KOLO_OK;
-}
 
 /* Reduce-scatter and all-gather in one pass: only member r reads slice r of all buffers, and it writes the sum to all
  * of them. Each member reads and writes `count` elements in all, for any number of members. Each element is summed by
@@ -158,7 +140,6 @@ static kolo_status local_allreduce(kolo_comm *comm, void *values, int64_t count,
                                    kolo_reduce_op reduction)
 {
     member *me = (member *)comm;
-    if (count <= SMALL / (int64_t)kolo_type_bytes(type)) return reduce_small(me, values, count, type, reduction);
     me->group->buffers[comm->rank] = values;
     KOLO_TRY(gather_calls(me, kolo_call_allreduce(count, type, reduction), (part){0}));
     int64_t begin = kolo_slice_begin(count, type, comm->rank, comm->size);
@@ -298,7 +279,7 @@ static const kolo_comm_kind local_kind = {
 kolo_status kolo_comm_local_open(int size, kolo_comm **members)
 {
     if (size < 1) return kolo_fail(KOLO_INVALID, "a group of replicas needs at least 1 member, got %d", size);
-    size_t lines = (3 * (size_t)size * sizeof(void *) + KOLO_CACHE_LINE - 1) / KOLO_CACHE_LINE;
+    size_t lines = ((size_t)size * sizeof(void *) + KOLO_CACHE_LINE - 1) / KOLO_CACHE_LINE;
     size_t bytes = sizeof(local_group) + (size_t)size * sizeof(member) + lines * KOLO_CACHE_LINE;
     local_group *group = aligned_alloc(KOLO_CACHE_LINE, bytes);
     if (!group) return kolo_fail_memory(bytes, "a group of replicas");
@@ -311,12 +292,10 @@ kolo_status kolo_comm_local_open(int size, kolo_comm **members)
         return status;
     }
     group->buffers = (void **)(group->members + size);
-    for (int turn = 0; turn < 2; turn++) group->small[turn] = group->buffers + (size_t)(turn + 1) * (size_t)size;
     atomic_init(&group->open, size);
     for (int i = 0; i < size; i++) {
         group->members[i].comm = (kolo_comm){.kind = &local_kind, .rank = i, .size = size};
         group->members[i].group = group;
-        for (int turn = 0; turn < 2; turn++) group->small[turn][i] = group->members[i].small[turn];
         members[i] = &group->members[i].comm;
     }
     return KOLO_OK;

@@ -42,12 +42,12 @@ void kolo_mpi_end_job(kolo_comm *comm, int code)
 }
 
 /* Ends the job after a failure that several ranks know of. The one that speaks prints the sentence and ends the others,
- * which only do so themselves if that one cannot. In a notebook the call just fails, because the ranks of a notebook
- * live on. */
+ * which sleep meanwhile. They only do so themselves if that one cannot; on a busy host it may need seconds. In a
+ * notebook the call just fails, because the ranks of a notebook live on. */
 static kolo_status end_together(mpi_comm *me, kolo_status status, bool speaks)
 {
     if (status == KOLO_OK || kolo_in_notebook()) return status;
-    if (!speaks) sleep(1);
+    if (!speaks) sleep(10);
     kolo_mpi_end_job(&me->comm, 1);
     return status;
 }
