@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/hash.h"
 
 #define STALL_LIMIT      60.0 /* seconds, the default of KOLO_STALL_LIMIT */
 #define STALL_LIMIT_MOST 1e7
@@ -88,10 +89,8 @@ kolo_collective kolo_call_broadcast(size_t bytes, int root)
 kolo_collective kolo_call_allgatherv(const size_t *bytes, int size)
 {
     kolo_collective call = kolo_call_make(KOLO_CALL_ALLGATHERV, 0);
-    for (int i = 0; i < size; i++) {
-        call.count += (int64_t)bytes[i];
-        call.sizes = (call.sizes ^ bytes[i]) * 1099511628211u + 1; /* FNV-1a, in steps of a size */
-    }
+    call.sizes = kolo_hash_add(KOLO_HASH_START, bytes, (size_t)size * sizeof *bytes);
+    for (int i = 0; i < size; i++) call.count += (int64_t)bytes[i];
     return call;
 }
 
