@@ -171,7 +171,7 @@ static bool is_possible(const kolo_trainer *trainer)
     bool synchronous = kolo_model_strategy(model)->sums_every_step && !trainer->workers && together;
     bool at_once = model->backend->streams->steps_ahead == 0 && trainer->replicas[0].engine->context_count == 1;
     bool by_allreduce = !model->settings.optimizer.comm && !kolo_replica_uses_adasum(&trainer->replicas[0]) &&
-                        !kolo_replica_may_sum_rows(&trainer->replicas[0]);
+                        !trainer->replicas[0].tables;
     return kolo_model_distributed(model) && synchronous && at_once && by_allreduce && !model->settings.deterministic &&
            model->settings.optimizer.bucket_bytes != KOLO_NONE;
 }
