@@ -138,7 +138,7 @@ static const char *elements_text(const kolo_collective *call)
                        reductions[call->reduction]);
 }
 
-/* What sentences call a member. */
+/* A member's name in sentences. */
 static int number_of(const kolo_calls *calls, int member)
 {
     return calls->numbers ? calls->numbers[member] : member;
@@ -173,7 +173,7 @@ const char *kolo_call_text(const kolo_calls *calls, const kolo_collective *call)
     return call->asynchronous ? kolo_phrase("asynchronous %s", text) : text;
 }
 
-/* What the words about two calls of the same size do not show. */
+/* A difference between two calls whose texts are equal. */
 static const char *difference_text(const kolo_collective *one, const kolo_collective *other)
 {
     if (one->operation != other->operation || one->count != other->count) return "";

@@ -8,7 +8,7 @@
 typedef struct kolo_mailboxes kolo_mailboxes;
 
 kolo_status kolo_mailboxes_open(int size, kolo_mailboxes **boxes);
-void kolo_mailboxes_close(kolo_mailboxes *boxes); /* takes NULL; drops messages that nobody has received */
+void kolo_mailboxes_close(kolo_mailboxes *boxes); /* takes NULL; drops messages that were not received */
 
 /* As send, receive and probe of kolo_comm_kind; from or me is the calling member. */
 kolo_status kolo_mailboxes_send(kolo_mailboxes *boxes, int from, const void *data, size_t bytes, int to, int tag);

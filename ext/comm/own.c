@@ -94,7 +94,7 @@ static kolo_status own_allreduce(kolo_comm *comm, void *values, int64_t count, k
     return agree(me, kolo_own_allreduce(me->own, me->ranks, watch, values, count), count);
 }
 
-/* ---------------------------------------------------------------- what the ranks' group does */
+/* ---------------------------------------------------------------- the comm of the ranks */
 
 static kolo_comm *ranks_of(kolo_comm *comm)
 {

@@ -18,8 +18,8 @@ static kolo_calls calls_of(const zmq_comm *me)
     return (kolo_calls){me->calls, sizeof *me->calls, me->comm.size, "rank", NULL};
 }
 
-/* Takes the calls that have arrived; returns how many of the ranks have come. A rank that has left calls nothing more:
- * its last call stays in me->calls. */
+/* Takes the calls that have arrived; returns the number of ranks that have come. A rank that has left makes no more
+ * calls: its last one stays in me->calls. */
 static int take_calls(zmq_comm *me, bool *came, uint64_t *life)
 {
     int count = 0;
@@ -196,7 +196,7 @@ static bool zmq_aborted(const kolo_comm *comm)
     return atomic_load(&((const zmq_comm *)comm)->aborted);
 }
 
-/* A letter to a rank that is not there any more will never be sent, so nothing waits for that. */
+/* A letter to a rank that is gone will never be sent. Closing the context must not wait for it. */
 static void close_link(peer *closed)
 {
     int never = 0;
@@ -208,7 +208,7 @@ static void close_link(peer *closed)
 static void zmq_close_comm(kolo_comm *comm)
 {
     zmq_comm *me = (zmq_comm *)comm;
-    if (me->items && kolo_zmq_pump(me, 0) != KOLO_OK) kolo_failure_take(); /* says who has left */
+    if (me->items && kolo_zmq_pump(me, 0) != KOLO_OK) kolo_failure_take(); /* notes which ranks have left */
     for (int r = 0; me->peers && r < comm->size; r++) close_link(&me->peers[r]);
     if (me->monitor) zmq_close(me->monitor);
     if (me->listener) zmq_close(me->listener);

@@ -8,7 +8,7 @@
 #include "core/hash.h"
 #include "core/plugin.h"
 
-static zmq_comm *world_comm; /* whose ranks are told that this one lives */
+static zmq_comm *world_comm; /* signs of life go to its ranks */
 
 /* Only the thread that has joined the ranks calls this. */
 static void show_life(void)

@@ -1,5 +1,6 @@
-/* FNV-1a (Fowler, Noll, Vo; http://www.isthe.com/chongo/tech/comp/fnv/), 64 bits: it tells whether two ranks have the
- * same, and finds a word's place in a table. It is no protection against somebody who wants two texts to be equal. */
+/* FNV-1a (Fowler, Noll, Vo; http://www.isthe.com/chongo/tech/comp/fnv/), 64 bits. Ranks compare hashes
+ * to see whether they have the same data, and tables find words by them. It does not protect against data that were
+ * made to have equal hashes. */
 #ifndef KOLO_CORE_HASH_H
 #define KOLO_CORE_HASH_H
 
@@ -9,7 +10,7 @@
 
 #define KOLO_HASH_START 0xCBF29CE484222325u
 
-/* The hash of what was hashed before and these bytes. */
+/* Continues the hash of earlier bytes with these. */
 static inline uint64_t kolo_hash_add(uint64_t hash, const void *bytes, size_t count)
 {
     for (size_t i = 0; i < count; i++) hash = (hash ^ ((const unsigned char *)bytes)[i]) * 0x100000001B3u;

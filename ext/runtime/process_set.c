@@ -19,7 +19,7 @@ static kolo_process_set *all_sets; /* the newest first */
 
 /* ---------------------------------------------------------------- the ranks that are wanted */
 
-/* What a rank has been given, which all compare. */
+/* The arguments of a rank, which all ranks compare. */
 typedef struct wish {
     uint64_t hash; /* of the ranks in order; 0: they are invalid, and text says why */
     char text[240];

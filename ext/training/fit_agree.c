@@ -216,8 +216,8 @@ static kolo_status hash_samples(const kolo_data *data, uint64_t *hash)
     return status;
 }
 
-/* Each rank trains on its part of the data, so all need the same. Who comes from Horovod may have given each rank a
- * shard of its own, of which a rank would train on a part only. */
+/* Each rank trains on its part of the data, so all need the same. Programs for Horovod give each rank a shard of its
+ * own, and a rank would then train on a part of its shard only. */
 static kolo_status agree_on_data(const kolo_fit_state *state)
 {
     kolo_comm *ranks = state->ranks;
