@@ -22,7 +22,5 @@ void kolo_mailboxes_abort(kolo_mailboxes *boxes);
 kolo_status kolo_message_too_long(const kolo_message *message, size_t room);
 /* Fails because a rank has waited so many seconds for a message. */
 kolo_status kolo_message_late(int rank, double seconds, int from, int tag);
-/* Whether a message is one that the receiver asks for. */
-bool kolo_message_fits(const kolo_message *message, int from, int tag);
 
 #endif

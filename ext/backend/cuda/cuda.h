@@ -162,8 +162,6 @@ void kolo_cuda_end_range(const char *text);
 extern const kolo_device_information kolo_cuda_information;
 int64_t kolo_cuda_microbatch_bytes(int device);
 int kolo_cuda_devices(void);
-kolo_status kolo_cuda_describe(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes);
-bool kolo_cuda_is_called(int device, const char *entry, size_t length);
 
 /* memory.c: cudaMalloc() on the thread's current device, cudaFree(), which takes NULL, and kolo_device_information's
  * held(), which counts them. */
