@@ -8,20 +8,23 @@ import patience
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-HERE = ROOT / "tests/ext/comm"
 BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 FLAGS = ["-std=gnu17", "-g", "-O2", "-fPIC", "-pthread", f"-I{ROOT}/ext/include", f"-I{ROOT}/ext"]
+WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Werror"]
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("mpirun"), reason="mpirun is not there, so NOTHING of ext/comm/mpi*.c was tested: apt install openmpi-bin"
 )
 
 
-def compile_program(target, library, *flags, compiler="gcc", source="mpi_ranks.c"):
+def compile_program(source, folder, *flags, library=BUILD / "lib", compiler="gcc"):
+    """Compiles a program of tests/ext, such as comm/mpi_ranks.c, into the folder, and returns its path."""
+    target = folder / Path(source).stem
     subprocess.run(
-        [compiler, *FLAGS, *flags, HERE / source, "-o", target, f"-L{library}", "-lkolo", "-lm", f"-Wl,-rpath,{library}"],
+        [compiler, *FLAGS, *WARNINGS, ROOT / "tests/ext" / source, "-o", target, f"-L{library}", "-lkolo", *flags, "-lm",
+         f"-Wl,-rpath,{library}"],
         check=True,
-    )
+    )  # fmt: skip
     return target
 
 

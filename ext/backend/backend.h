@@ -1,4 +1,4 @@
-/* The seam for arithmetic: who computes?
+/* The interface for arithmetic.
  *
  * Read plan/plan.h first. A backend turns each operation of a plan into a kernel and runs it. It chooses the layout of
  * activations and weights. The rest of the library only sees canonical outputs, and through pack() and unpack()

@@ -3,7 +3,7 @@
  * A step of a small network has a few runs of some hundred microseconds each. Putting a thread to sleep and waking it
  * takes a good part of that time. A thread that waits therefore spins for a moment before it sleeps, if there is a core
  * for each thread. A thread that goes to sleep sets a flag before it checks the wait for the last time, and a thread
- * that ends a wait reads the flags afterwards. So at least one of the two sees what the other has written. */
+ * that ends a wait reads the flags afterwards. So at least one of the two sees the other's change. */
 #include "backend/team.h"
 #include "core/signals.h"
 
@@ -18,7 +18,7 @@
 #include "core/clock.h"
 #include "core/visit.h"
 
-#define AWAKE_SECONDS 100e-6 /* about what sleeping and waking cost on a machine that is not idle */
+#define AWAKE_SECONDS 100e-6 /* about the cost of sleeping and waking on a machine that is not idle */
 #define LOOKS         32     /* checks of the wait between two readings of the clock */
 
 typedef struct member {

@@ -29,15 +29,15 @@ typedef struct kolo_update_job {
     int part, parts;
     kolo_status (*barrier)(void *argument);
     void *barrier_argument;
-    void *prepared; /* what expect() made: on the host two partial sums for each chunk of the arrays (double), on a GPU
+    void *prepared; /* made by expect(): on the host two partial sums for each chunk of the arrays (double), on a GPU
                        its table of chunks. NULL: expect() makes it */
 } kolo_update_job;
 
 typedef struct kolo_update_kind {
     /* Whether it has the optimizer's rule. The host computes a rule that the device lacks. */
     bool (*has_rule)(const kolo_optimizer *optimizer);
-    /* Makes what update() and penalty() of this job need, job->prepared. The caller calls it before either of them, and
-     * after a change of the job's spans or plan forget() and expect() again. */
+    /* Makes job->prepared, which update() and penalty() of this job need. The caller calls it before either of them,
+     * and after a change of the job's spans or plan forget() and expect() again. */
     kolo_status (*expect)(kolo_stream *stream, kolo_update_job *job);
     void (*forget)(kolo_stream *stream, kolo_update_job *job); /* frees job->prepared */
     kolo_status (*update)(kolo_stream *stream, const kolo_update_job *job);

@@ -42,7 +42,7 @@ static void back_up(kolo_callback *self)
 }
 
 /* Backs up the beginning, too: a training that is killed before its next backup begins with the same seed and weights,
- * and the other callbacks know what they had written before it. */
+ * and the other callbacks find the position of their files at that moment. */
 static void begin_epoch(kolo_callback *self, int epoch, const kolo_logs *logs)
 {
     state *s = self->state;

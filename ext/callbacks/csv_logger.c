@@ -12,7 +12,7 @@
 
 typedef struct state {
     FILE *file;
-    bool begun;  /* the file was cut to what precedes this training's rows */
+    bool begun;  /* the file was cut to the rows before this training */
     bool header; /* the header is still to be written */
     int count;   /* number of columns; 0: not known yet */
     char columns[KOLO_LOGS_MAX][64];

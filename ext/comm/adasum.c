@@ -1,6 +1,6 @@
 /* Adasum: see adasum.h.
  *
- * Horovod halves vectors and doubles distances: in each round a rank exchanges half of what it has with a partner. Here
+ * Horovod halves vectors and doubles distances: in each round a rank exchanges half of its vector with a partner. Here
  * each member gets one slice of the vectors of all members at once (all-to-all), which moves as many bytes. It then
  * combines its slices round by round. Only the products of a round need all slices: each member computes them over its
  * own slice, and all members add these up in the same order. At last all members collect the slices of the result. */
@@ -95,13 +95,13 @@ static kolo_status multiply_all(adasum *x, int pairs)
     return KOLO_OK;
 }
 
-/* What a vector is multiplied by; a vector of zeros has nothing to be divided by. */
+/* The factor of a vector; 1 for a vector of zeros, whose formula would divide by zero. */
 static double factor(double ab, double square)
 {
     return square > 0 ? 1 - ab / (2 * square) : 1;
 }
 
-/* Writes the Adasum of the vectors 2·pair and 2·pair + 1 to the vector `pair`, which nobody reads any more. */
+/* Writes the Adasum of the vectors 2·pair and 2·pair + 1 to the vector `pair`, which is not read any more. */
 static void combine(adasum *x, int pair)
 {
     const float *a = x->vectors + 2 * pair * x->slice, *b = a + x->slice;
@@ -149,7 +149,7 @@ static kolo_status run(adasum *x, float *values)
     KOLO_TRY(adasum_open(x));
     KOLO_TRY(exchange_slices(x, values));
     KOLO_TRY(combine_all(x));
-    const size_t *bytes = x->sizes, *offsets = x->sizes + x->comm->size; /* what was sent now comes back */
+    const size_t *bytes = x->sizes, *offsets = x->sizes + x->comm->size; /* of exchange_slices() */
     return x->comm->kind->allgatherv(x->comm, x->vectors, values, bytes, offsets);
 }
 

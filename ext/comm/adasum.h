@@ -5,7 +5,7 @@
  *
  * Orthogonal gradients add up, parallel equal gradients are averaged. A gradient of zeros leaves the other one as it
  * is. Several gradients are combined in pairs, the results in pairs again, and so on: for four ranks Adasum(Adasum(g₀,
- * g₁), Adasum(g₂, g₃)). Horovod wants a power of two of ranks. Here a last one without a partner goes on to the next
+ * g₁), Adasum(g₂, g₃)). Horovod wants a power of two of ranks. Here a last one without a partner waits for the next
  * round as it is: for three ranks Adasum(Adasum(g₀, g₁), g₂). */
 #ifndef KOLO_COMM_ADASUM_H
 #define KOLO_COMM_ADASUM_H

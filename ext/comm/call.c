@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/hash.h"
 
 #define STALL_LIMIT      60.0 /* seconds, the default of KOLO_STALL_LIMIT */
 #define STALL_LIMIT_MOST 1e7
@@ -88,10 +89,8 @@ kolo_collective kolo_call_broadcast(size_t bytes, int root)
 kolo_collective kolo_call_allgatherv(const size_t *bytes, int size)
 {
     kolo_collective call = kolo_call_make(KOLO_CALL_ALLGATHERV, 0);
-    for (int i = 0; i < size; i++) {
-        call.count += (int64_t)bytes[i];
-        call.sizes = (call.sizes ^ bytes[i]) * 1099511628211u + 1; /* FNV-1a, in steps of a size */
-    }
+    call.sizes = kolo_hash_add(KOLO_HASH_START, bytes, (size_t)size * sizeof *bytes);
+    for (int i = 0; i < size; i++) call.count += (int64_t)bytes[i];
     return call;
 }
 
@@ -139,7 +138,7 @@ static const char *elements_text(const kolo_collective *call)
                        reductions[call->reduction]);
 }
 
-/* What sentences call a member. */
+/* A member's name in sentences. */
 static int number_of(const kolo_calls *calls, int member)
 {
     return calls->numbers ? calls->numbers[member] : member;
@@ -174,7 +173,7 @@ const char *kolo_call_text(const kolo_calls *calls, const kolo_collective *call)
     return call->asynchronous ? kolo_phrase("asynchronous %s", text) : text;
 }
 
-/* What the words about two calls of the same size do not show. */
+/* A difference between two calls whose texts are equal. */
 static const char *difference_text(const kolo_collective *one, const kolo_collective *other)
 {
     if (one->operation != other->operation || one->count != other->count) return "";

@@ -1,5 +1,5 @@
-/* What a member calls: the record by which members find out that they do not make the same call, or that one of them
- * does not come.
+/* The record of a member's call. Members compare their records to find out that they do not make the same call, or that
+ * one of them does not come.
  *
  * Every collective of every comm begins alike: each member hands its record to the others, waits until all members
  * have, and compares. So a member that calls something else meets the others in that exchange, and all of them fail
@@ -23,7 +23,7 @@ typedef enum kolo_operation {
     KOLO_CALL_REDUCE_SCATTER, /* made of an alltoallv */
     KOLO_CALL_BARRIER,
     KOLO_CALL_OWN, /* an all-reduce of a learner's own (own.h) */
-    KOLO_CALL_JOIN, /* kolo_join(): the member answers what the others call */
+    KOLO_CALL_JOIN, /* kolo_join(): the member answers the others' calls */
     KOLO_CALL_FINISH, /* kolo_finish(): the member will make no more calls */
 } kolo_operation;
 
@@ -33,13 +33,13 @@ struct kolo_collective {
     int32_t operation; /* kolo_operation */
     int32_t type, reduction;
     int32_t root;
-    int64_t count;  /* elements of an allreduce, bytes of other operations; of a join: the calls answered since */
+    int64_t count; /* elements of an allreduce, bytes of other operations; of a join: the calls answered since */
     uint64_t sizes; /* allgatherv: a hash of the sizes of all parts */
-    int32_t element; /* what the bytes are, as kolo_call_describe() said: kolo_type + 1; 0: unknown */
+    int32_t element; /* the type of the elements, as kolo_call_describe() said: kolo_type + 1; 0: unknown */
     int32_t part_of; /* the kolo_operation that this one is a part of; 0: none */
-    int32_t asynchronous; /* 1: the member goes on computing meanwhile (queue.h) */
-    int32_t line;   /* 0: unknown */
-    char file[40];     /* the end of its path, if the path is longer */
+    int32_t asynchronous; /* 1: the member computes meanwhile (queue.h) */
+    int32_t line; /* 0: unknown */
+    char file[40]; /* the end of its path, if the path is longer */
     char function[32]; /* the public call that is running, "" if there is none */
 };
 
@@ -69,7 +69,7 @@ typedef struct kolo_calls {
     size_t stride;
     int size;
     const char *who;
-    const int *numbers; /* [size] what sentences call the members; NULL: their numbers in the group */
+    const int *numbers; /* [size] of the members in sentences; NULL: their numbers in the group */
 } kolo_calls;
 const char *kolo_type_name(kolo_type type); /* "floats" */
 /* "allreduce of 500 floats (cnn.c:31)" */
@@ -119,7 +119,7 @@ void kolo_show_life(void);
 uint64_t kolo_life_shown(void);
 /* Counts this process's signs of life at `where`, which other processes see; NULL: in this process. */
 void kolo_life_count_at(_Atomic uint64_t *where);
-/* Has `tell` called, too, at every sign of life of the thread that calls this; NULL: nothing. */
+/* From now on each sign of life of the calling thread also calls `tell`; NULL: it calls nothing. */
 void kolo_life_tell(void (*tell)(void));
 
 #endif

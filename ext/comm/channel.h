@@ -2,8 +2,8 @@
  *
  * Unlike a comm, a channel has two ends only, and outlives a dead process at the other end: the call then fails, and
  * nothing else happens. Strategies of workers use channels to reach their centre. The ends find each other by an
- * address, which the caller brings from one to the other, for instance by a broadcast. It contains a key: whoever has
- * the address may connect, and nobody else. Made by the plugin libkolo_zmq.so.
+ * address, which the caller brings from one to the other, for instance by a broadcast. It contains a key: only a
+ * process that has the address can connect. Made by the plugin libkolo_zmq.so.
  */
 #ifndef KOLO_COMM_CHANNEL_H
 #define KOLO_COMM_CHANNEL_H

@@ -37,7 +37,7 @@ static inline void kolo_copy_bytes(void *to, const void *from, size_t bytes)
 
 typedef struct kolo_comm_kind {
     const char *name;
-    /* values[count] becomes the sum over all members, or what else `reduction` says, with the same bits on each member.
+    /* values[count] becomes the sum over all members, or another `reduction`, with the same bits on each member.
      * KOLO_REDUCE_MEAN only gives the sum, which the caller divides. */
     kolo_status (*allreduce)(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction);
     kolo_status (*broadcast)(kolo_comm *comm, void *data, size_t bytes, int root);
@@ -54,8 +54,8 @@ typedef struct kolo_comm_kind {
     /* A barrier that compares `call` between the members: for a comm that moves its bytes by other means (NCCL). */
     kolo_status (*meet)(kolo_comm *comm, const kolo_collective *call);
     /* Messages between two members, which are no collectives. send() returns when `data` may be changed; a message with
-     * a few bytes is sent even if nobody receives it yet. Messages of one sender with one tag are received in the order
-     * of their sending. Tags are 0 … KOLO_TAG_MOST. */
+     * a few bytes is sent even if no member receives it yet. Messages of one sender with one tag are received in the
+     * order of their sending. Tags are 0 … KOLO_TAG_MOST. */
     kolo_status (*send)(kolo_comm *comm, const void *data, size_t bytes, int to, int tag);
     /* Waits for a message from `from` (or KOLO_ANY_RANK) with `tag` (or KOLO_ANY_TAG) and copies it to data[room].
      * *message says whose it is, and its size. A message of more than `room` bytes stays where it is, and the call

@@ -81,47 +81,31 @@ typedef struct reducing {
     kolo_comm *comm;
     kolo_compression compression;
     float scale;
-    int64_t mine;            /* elements of this rank's slice */
-    size_t *bytes, *offsets; /* [size] of the slices of all ranks */
-    size_t *own, *places;    /* [size] of this rank's slice, once for each rank */
-    uint16_t *packed;        /* [count] */
-    uint16_t *slices;        /* [size × mine] */
-    float *sum;              /* [mine] */
+    kolo_slices slices;
+    int64_t mine;     /* elements of this rank's slice */
+    uint16_t *packed; /* [count] */
+    float *sum;       /* [mine] */
 } reducing;
 
 static kolo_status open_reducing(reducing *x, int64_t count)
 {
-    size_t size = (size_t)x->comm->size;
-    x->bytes = calloc(4 * size, sizeof *x->bytes);
-    if (!x->bytes) return kolo_fail_memory(4 * size * sizeof *x->bytes, "an all-reduce");
-    x->offsets = x->bytes + size;
-    x->own = x->offsets + size;
-    x->places = x->own + size;
-    for (int r = 0; r < x->comm->size; r++) {
-        int64_t begin = kolo_slice_begin(count, KOLO_TYPE_FLOAT, r, x->comm->size);
-        int64_t end = kolo_slice_begin(count, KOLO_TYPE_FLOAT, r + 1, x->comm->size);
-        x->offsets[r] = (size_t)begin * sizeof *x->packed;
-        x->bytes[r] = (size_t)(end - begin) * sizeof *x->packed;
-        if (r == x->comm->rank) x->mine = end - begin;
-    }
-    for (size_t r = 0; r < size; r++) {
-        x->own[r] = (size_t)x->mine * sizeof *x->slices;
-        x->places[r] = r * x->own[r];
-    }
+    KOLO_TRY(kolo_slices_open(&x->slices, x->comm, count, KOLO_TYPE_FLOAT, sizeof *x->packed));
+    x->mine = (int64_t)(x->slices.bytes[x->comm->rank] / sizeof *x->packed);
     x->packed = malloc((size_t)count * sizeof *x->packed + 1);
-    x->slices = malloc(size * (size_t)x->mine * sizeof *x->slices + 1);
     x->sum = calloc((size_t)x->mine + 1, sizeof *x->sum);
-    return x->packed && x->slices && x->sum ? KOLO_OK : kolo_fail_memory((size_t)count * 4, "an all-reduce");
+    return x->packed && x->sum ? KOLO_OK : kolo_fail_memory((size_t)count * 4, "an all-reduce");
 }
 
 static kolo_status reduce(reducing *x, float *values, int64_t count)
 {
     const kolo_comm_kind *kind = x->comm->kind;
+    const kolo_slices *s = &x->slices;
     pack(x->packed, values, count, x->compression, x->scale);
-    KOLO_TRY(kind->alltoallv(x->comm, x->packed, x->bytes, x->offsets, x->slices, x->own, x->places));
-    for (int r = 0; r < x->comm->size; r++) add(x->sum, x->slices + r * x->mine, x->mine, x->compression);
-    pack(x->slices, x->sum, x->mine, x->compression, 1);
-    KOLO_TRY(kind->allgatherv(x->comm, x->slices, x->packed, x->bytes, x->offsets));
+    KOLO_TRY(kind->alltoallv(x->comm, x->packed, s->bytes, s->offsets, s->copies, s->own, s->places));
+    for (int r = 0; r < x->comm->size; r++)
+        add(x->sum, (const uint16_t *)(s->copies + s->places[r]), x->mine, x->compression);
+    pack((uint16_t *)s->copies, x->sum, x->mine, x->compression, 1);
+    KOLO_TRY(kind->allgatherv(x->comm, s->copies, x->packed, s->bytes, s->offsets));
     unpack(values, x->packed, count, x->compression, x->scale);
     return KOLO_OK;
 }
@@ -133,9 +117,8 @@ kolo_status kolo_compressed_allreduce(kolo_comm *comm, float *values, int64_t co
     if (count == 0) return comm->kind->allreduce(comm, values, 0, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM);
     kolo_status status = open_reducing(&x, count);
     if (status == KOLO_OK) status = reduce(&x, values, count);
-    free(x.bytes);
+    kolo_slices_close(&x.slices);
     free(x.packed);
-    free(x.slices);
     free(x.sum);
     return status;
 }

@@ -36,7 +36,8 @@ kolo_status kolo_message_late(int rank, double seconds, int from, int tag)
     return kolo_fail(KOLO_COMM, "rank %d has waited %g s for a message from %s with %s", rank, seconds, who, which);
 }
 
-bool kolo_message_fits(const kolo_message *message, int from, int tag)
+/* Whether a message is one that the receiver asks for. */
+static bool fits(const kolo_message *message, int from, int tag)
 {
     return (from == KOLO_ANY_RANK || message->from == from) && (tag == KOLO_ANY_TAG || message->tag == tag);
 }
@@ -99,7 +100,7 @@ kolo_status kolo_mailboxes_send(kolo_mailboxes *boxes, int from, const void *dat
 static letter **find(kolo_mailboxes *boxes, int me, int from, int tag)
 {
     letter **at = &boxes->queues[me].first;
-    while (*at && !kolo_message_fits(&(*at)->message, from, tag)) at = &(*at)->next;
+    while (*at && !fits(&(*at)->message, from, tag)) at = &(*at)->next;
     return at;
 }
 

@@ -8,7 +8,7 @@
 typedef struct kolo_mailboxes kolo_mailboxes;
 
 kolo_status kolo_mailboxes_open(int size, kolo_mailboxes **boxes);
-void kolo_mailboxes_close(kolo_mailboxes *boxes); /* takes NULL; drops messages that nobody has received */
+void kolo_mailboxes_close(kolo_mailboxes *boxes); /* takes NULL; drops messages that were not received */
 
 /* As send, receive and probe of kolo_comm_kind; from or me is the calling member. */
 kolo_status kolo_mailboxes_send(kolo_mailboxes *boxes, int from, const void *data, size_t bytes, int to, int tag);
@@ -22,7 +22,5 @@ void kolo_mailboxes_abort(kolo_mailboxes *boxes);
 kolo_status kolo_message_too_long(const kolo_message *message, size_t room);
 /* Fails because a rank has waited so many seconds for a message. */
 kolo_status kolo_message_late(int rank, double seconds, int from, int tag);
-/* Whether a message is one that the receiver asks for. */
-bool kolo_message_fits(const kolo_message *message, int from, int tag);
 
 #endif

@@ -67,7 +67,8 @@ void kolo_drop_messages(kolo_comm *ranks)
     kolo_failure_give(&failure);
 }
 
-/* Fails on all members if the call has failed on one. In a notebook they live on, without messages that are left. */
+/* Fails on all members if the call has failed on one. In a notebook they continue, so the remaining messages are
+ * dropped. */
 static kolo_status agree(const own_comm *me, kolo_status status, int64_t count)
 {
     int32_t failed = status != KOLO_OK;
@@ -94,7 +95,7 @@ static kolo_status own_allreduce(kolo_comm *comm, void *values, int64_t count, k
     return agree(me, kolo_own_allreduce(me->own, me->ranks, watch, values, count), count);
 }
 
-/* ---------------------------------------------------------------- what the ranks' group does */
+/* ---------------------------------------------------------------- the comm of the ranks */
 
 static kolo_comm *ranks_of(kolo_comm *comm)
 {

@@ -2,7 +2,7 @@
  *
  * The learner's function moves its bytes with kolo_send() and kolo_receive(). While it runs, these are watched: one
  * that waits too long fails, and all later ones of the same call fail at once. So a function that waits for a message
- * which nobody sends ends, even if it ignores what its calls return.
+ * which no rank sends ends, even if it ignores what its calls return.
  */
 #ifndef KOLO_COMM_OWN_H
 #define KOLO_COMM_OWN_H

@@ -11,7 +11,7 @@
 
 typedef struct queue {
     kolo_comm comm;
-    kolo_comm_kind kind; /* as this comm's; without what `below` does not have */
+    kolo_comm_kind kind; /* as this comm's; without the calls that `below` does not have */
     kolo_comm *below;
     struct queue
         *whole; /* of a part: the group's queue, whose requests and direct calls its own wait for. Else itself */

@@ -1,4 +1,4 @@
-/* Collectives that run while their caller goes on: a comm with a queue and a thread in front of another comm.
+/* Collectives that run while their caller computes: a comm with a queue and a thread in front of another comm.
  *
  * A request is a piece of work that calls collectives. Requests run one after the other, in the order of their start,
  * in the queue's thread. A collective that is called directly first waits until all requests are done, and then runs in
@@ -39,7 +39,7 @@ kolo_status kolo_request_start(kolo_comm *comm, kolo_request *request,
 bool kolo_request_is_done(const kolo_request *request);
 /* Waits for a request that was started, and fails as it has failed. */
 kolo_status kolo_request_wait(kolo_request *request);
-/* Has the requests fail that have not begun yet: for a member that has failed and will not start what the other members
+/* Fails the requests that have not begun yet: for a member that has failed and will not start what the other members
  * wait for. */
 void kolo_comm_queue_drop(kolo_comm *comm);
 

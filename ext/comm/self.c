@@ -54,7 +54,7 @@ static kolo_status self_meet(kolo_comm *comm, const kolo_collective *call)
     return KOLO_OK;
 }
 
-/* A message to oneself would need memory that nobody frees. */
+/* A message to oneself would need a queue, which this comm does not have. */
 static kolo_status self_send(kolo_comm *comm, const void *data, size_t bytes, int to, int tag)
 {
     (void)comm, (void)data, (void)bytes, (void)to, (void)tag;

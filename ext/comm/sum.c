@@ -1,6 +1,7 @@
 /* See sum.h. */
 #include "comm/sum.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "comm/barrier.h"
@@ -71,4 +72,32 @@ int64_t kolo_slice_begin(int64_t count, kolo_type type, int rank, int size)
     int64_t line = KOLO_CACHE_LINE / (int64_t)kolo_type_bytes(type), lines = (count + line - 1) / line;
     int64_t begin = (lines / size * rank + lines % size * rank / size) * line;
     return begin < count ? begin : count;
+}
+
+kolo_status kolo_slices_open(kolo_slices *slices, const kolo_comm *comm, int64_t count, kolo_type type, size_t width)
+{
+    size_t size = (size_t)comm->size;
+    *slices = (kolo_slices){.bytes = calloc(4 * size, sizeof *slices->bytes)};
+    if (!slices->bytes) return kolo_fail_memory(4 * size * sizeof *slices->bytes, "an all-reduce");
+    slices->offsets = slices->bytes + size;
+    slices->own = slices->offsets + size;
+    slices->places = slices->own + size;
+    for (int r = 0; r < comm->size; r++) {
+        int64_t begin = kolo_slice_begin(count, type, r, comm->size);
+        slices->offsets[r] = (size_t)begin * width;
+        slices->bytes[r] = (size_t)(kolo_slice_begin(count, type, r + 1, comm->size) - begin) * width;
+    }
+    size_t mine = slices->bytes[comm->rank], room = (mine + sizeof(double) - 1) / sizeof(double) * sizeof(double);
+    for (size_t r = 0; r < size; r++) {
+        slices->own[r] = mine;
+        slices->places[r] = r * room;
+    }
+    slices->copies = malloc(size * room + 1);
+    return slices->copies ? KOLO_OK : kolo_fail_memory(size * room, "an all-reduce");
+}
+
+void kolo_slices_close(kolo_slices *slices)
+{
+    free(slices->bytes);
+    free(slices->copies);
 }

@@ -18,4 +18,16 @@ void kolo_reduce_slice(kolo_type type, kolo_reduce_op reduction, void *const *fr
 void kolo_sum_slice(kolo_type type, void *const *from, int sources, void *const *to, int targets, int64_t begin,
                     int64_t end);
 
+/* The slices of an array for an all-reduce by messages, in which every member receives its own slice from each member,
+ * and sends the sum to all. */
+typedef struct kolo_slices {
+    size_t *bytes, *offsets; /* [size] of the slices in the array */
+    size_t *own, *places;    /* [size] of this member's slice in `copies`, once from each member */
+    char *copies;            /* each copy is aligned for all types */
+} kolo_slices;
+
+/* width: the bytes of an element in messages. The caller calls kolo_slices_close(), also after a failure. */
+kolo_status kolo_slices_open(kolo_slices *slices, const kolo_comm *comm, int64_t count, kolo_type type, size_t width);
+void kolo_slices_close(kolo_slices *slices);
+
 #endif

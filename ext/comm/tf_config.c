@@ -128,7 +128,7 @@ static kolo_status read_task(reading *r, const json_t *task)
                      r->count[r->type], types[r->type], r->index);
 }
 
-/* ---------------------------------------------------------------- what comes of it */
+/* ---------------------------------------------------------------- the cluster */
 
 static kolo_status list_addresses(const reading *r, kolo_cluster *cluster)
 {

@@ -18,7 +18,7 @@ typedef struct kolo_cluster {
     char (*addresses)[KOLO_TASK_ADDRESS]; /* [size] "host:port" */
 } kolo_cluster;
 
-/* Reads the text. Fails with one sentence if it does not say what this process is. The caller frees *cluster, also
+/* Reads the text. Fails with one sentence if it does not give this process's place. The caller frees *cluster, also
  * after a failure. NULL, "" and "{}" give a process alone. */
 kolo_status kolo_tf_config_read(const char *text, kolo_cluster *cluster);
 void kolo_cluster_free(kolo_cluster *cluster);

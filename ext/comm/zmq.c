@@ -159,8 +159,8 @@ static kolo_status channel_send(kolo_channel *channel, const kolo_channel_part *
     return failed("cannot send a message");
 }
 
-/* Whether a report of the monitor says that the other end is gone. A connection of somebody else is none of the
- * listening end's: its handshake fails. */
+/* Whether a report of the monitor says that the other end is gone. A connection of a
+ * process without the key does not count: its handshake fails. */
 static bool is_gone(kolo_channel *channel)
 {
     uint8_t report[6] = {0}; /* 16 bits: the event; 32 bits: the connection's file descriptor */

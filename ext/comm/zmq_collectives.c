@@ -18,8 +18,8 @@ static kolo_calls calls_of(const zmq_comm *me)
     return (kolo_calls){me->calls, sizeof *me->calls, me->comm.size, "rank", NULL};
 }
 
-/* Takes the calls that have arrived; returns how many of the ranks have come. A rank that has left calls nothing more:
- * its last call stays in me->calls. */
+/* Takes the calls that have arrived; returns the number of ranks that have come. A rank that has left makes no more
+ * calls: its last one stays in me->calls. */
 static int take_calls(zmq_comm *me, bool *came, uint64_t *life)
 {
     int count = 0;
@@ -150,57 +150,28 @@ static kolo_status zmq_barrier(kolo_comm *comm)
 
 /* ---------------------------------------------------------------- all-reduce */
 
-typedef struct reducing {
-    kolo_comm *comm;
-    size_t *bytes, *offsets; /* [size] the slices of all ranks */
-    size_t *own, *places;    /* [size] this rank's slice, once for each rank, in a row */
-    char *slices;            /* [size] copies of this rank's slice */
-    void **from;             /* [size] pointers to them */
-} reducing;
-
-static kolo_status reducing_open(reducing *x, kolo_comm *comm, int64_t count, kolo_type type)
+static kolo_status reduce_and_gather(kolo_comm *comm, const kolo_slices *s, char *values, kolo_type type,
+                                     kolo_reduce_op reduction)
 {
-    size_t size = (size_t)comm->size, width = kolo_type_bytes(type);
-    *x = (reducing){.comm = comm, .bytes = calloc(4 * size, sizeof *x->bytes), .from = calloc(size, sizeof *x->from)};
-    if (!x->bytes || !x->from) return kolo_fail_memory(5 * size * sizeof *x->bytes, "an all-reduce");
-    x->offsets = x->bytes + size;
-    x->own = x->offsets + size;
-    x->places = x->own + size;
-    for (int r = 0; r < comm->size; r++) {
-        int64_t begin = kolo_slice_begin(count, type, r, comm->size);
-        x->offsets[r] = (size_t)begin * width;
-        x->bytes[r] = (size_t)(kolo_slice_begin(count, type, r + 1, comm->size) - begin) * width;
-    }
-    size_t mine = x->bytes[comm->rank], room = (mine + sizeof(double) - 1) / sizeof(double) * sizeof(double);
-    x->slices = malloc(size * room + 1);
-    if (!x->slices) return kolo_fail_memory(size * room, "an all-reduce");
-    for (size_t r = 0; r < size; r++) {
-        x->own[r] = mine;
-        x->places[r] = r * room;
-        x->from[r] = x->slices + r * room;
-    }
-    return KOLO_OK;
-}
-
-static kolo_status reduce_and_gather(reducing *x, char *values, kolo_type type, kolo_reduce_op reduction)
-{
-    size_t mine = x->bytes[x->comm->rank];
-    KOLO_TRY(exchange(x->comm, values, x->bytes, x->offsets, x->slices, x->own, x->places));
-    kolo_reduce_slice(type, reduction, x->from, x->comm->size, x->from, 1, 0, (int64_t)(mine / kolo_type_bytes(type)));
-    return gather(x->comm, x->slices, values, x->bytes, x->offsets);
+    KOLO_TRY(exchange(comm, values, s->bytes, s->offsets, s->copies, s->own, s->places));
+    void **from = calloc((size_t)comm->size, sizeof *from);
+    if (!from) return kolo_fail_memory((size_t)comm->size * sizeof *from, "an all-reduce");
+    for (int r = 0; r < comm->size; r++) from[r] = s->copies + s->places[r];
+    int64_t mine = (int64_t)(s->bytes[comm->rank] / kolo_type_bytes(type));
+    kolo_reduce_slice(type, reduction, from, comm->size, from, 1, 0, mine);
+    free(from);
+    return gather(comm, s->copies, values, s->bytes, s->offsets);
 }
 
 static kolo_status zmq_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
 {
-    reducing x = {0};
+    kolo_slices slices;
     kolo_collective call = kolo_call_allreduce(count, type, reduction);
     kolo_status status = meet(comm, &call);
     if (status != KOLO_OK || count == 0) return status;
-    status = reducing_open(&x, comm, count, type);
-    if (status == KOLO_OK) status = reduce_and_gather(&x, values, type, reduction);
-    free(x.slices);
-    free(x.from);
-    free(x.bytes);
+    status = kolo_slices_open(&slices, comm, count, type, kolo_type_bytes(type));
+    if (status == KOLO_OK) status = reduce_and_gather(comm, &slices, values, type, reduction);
+    kolo_slices_close(&slices);
     return status;
 }
 
@@ -225,7 +196,7 @@ static bool zmq_aborted(const kolo_comm *comm)
     return atomic_load(&((const zmq_comm *)comm)->aborted);
 }
 
-/* A letter to a rank that is not there any more will never be sent, so nothing waits for that. */
+/* A letter to a rank that is gone will never be sent. Closing the context must not wait for it. */
 static void close_link(peer *closed)
 {
     int never = 0;
@@ -237,7 +208,7 @@ static void close_link(peer *closed)
 static void zmq_close_comm(kolo_comm *comm)
 {
     zmq_comm *me = (zmq_comm *)comm;
-    if (me->items && kolo_zmq_pump(me, 0) != KOLO_OK) kolo_failure_take(); /* says who has left */
+    if (me->items && kolo_zmq_pump(me, 0) != KOLO_OK) kolo_failure_take(); /* notes which ranks have left */
     for (int r = 0; me->peers && r < comm->size; r++) close_link(&me->peers[r]);
     if (me->monitor) zmq_close(me->monitor);
     if (me->listener) zmq_close(me->listener);

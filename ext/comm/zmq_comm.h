@@ -1,7 +1,7 @@
 /* Ranks that no launcher started: they find each other by the addresses in TF_CONFIG, and exchange messages by ZeroMQ.
  *
  *   zmq_join.c         the processes meet, whichever is started first
- *   zmq_messages.c     sending, and a list of what has arrived and nobody has taken yet
+ *   zmq_messages.c     sending, and the list of letters that have arrived
  *   zmq_collectives.c  the collectives, made of such messages
  *   zmq_world.c        a world of ranks, its layout over hosts, and its end
  *
@@ -41,7 +41,7 @@ typedef struct letter_head {
     int32_t tag;   /* of a LETTER_MESSAGE; of a LETTER_FAILED the rank that failed first */
 } letter_head;
 
-/* What a higher rank says of itself. */
+/* The contents of a higher rank's greeting. */
 typedef struct greeting {
     uint64_t job;      /* a hash of all addresses: the ranks of one job have the same */
     uint32_t version;  /* KOLO_PLUGIN_VERSION */
@@ -58,7 +58,7 @@ typedef struct letter {
     size_t bytes;
 } letter;
 
-#define IDENTITY 16 /* bytes by which a rank's connections are told apart */
+#define IDENTITY 16 /* bytes of a connection's name */
 
 typedef struct peer {
     void *link, *monitor; /* a lower rank: the connection to it, and the reports on that; a higher rank: NULL */
@@ -77,7 +77,7 @@ typedef struct zmq_comm {
     zmq_pollitem_t *items;              /* [item_count] everything that may have something to read */
     int item_count;
     peer *peers;            /* [size] */
-    letter *first, **end;   /* the letters that nobody has taken, oldest first */
+    letter *first, **end;   /* the letters that have arrived and were not taken yet, oldest first */
     pthread_mutex_t lock;   /* of the sockets, the peers and the letters */
     atomic_int waiting;     /* threads that wait for the lock */
     kolo_collective *calls; /* [size] of the current meeting */
@@ -95,7 +95,8 @@ extern const kolo_comm_kind kolo_zmq_kind;
 
 /* Sends the head and the parts as one letter. Does not wait. */
 kolo_status kolo_zmq_post(zmq_comm *me, int to, letter_head head, const void *data, size_t bytes);
-/* Milliseconds between two looks at the list of letters, which another thread may have filled, and at who is gone. */
+/* Milliseconds between two looks at the list of letters, which another thread may have filled, and at the connections.
+ */
 #define ZMQ_TURN 5
 /* Reads all that has arrived, and waits at most so many milliseconds if there is nothing. Meanwhile it keeps the lock.
  */

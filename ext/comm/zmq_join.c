@@ -13,7 +13,7 @@
 #include "core/clock.h"
 #include "core/plugin.h"
 
-/* Seconds between two greetings, and until a rank says for whom it waits. */
+/* Seconds between two greetings, and until a rank says which ranks it waits for. */
 #define AGAIN  1.0
 #define MOMENT 5.0
 enum { REFUSALS = 4 }; /* after which a rank gives up */

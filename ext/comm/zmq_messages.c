@@ -91,7 +91,7 @@ kolo_status kolo_zmq_post(zmq_comm *me, int to, letter_head head, const void *da
     return status;
 }
 
-/* ---------------------------------------------------------------- what arrives */
+/* ---------------------------------------------------------------- reading */
 
 void kolo_zmq_free_letter(letter *freed)
 {
@@ -108,7 +108,7 @@ static int find_rank(const zmq_comm *me, const unsigned char *identity)
     return -1;
 }
 
-/* Notes what a letter says about its sender. Whether it is for the list. */
+/* Updates the sender's state by a letter. Returns whether the letter goes into the list. */
 static bool note(zmq_comm *me, const letter *arrived)
 {
     peer *from = &me->peers[arrived->from];
@@ -151,7 +151,7 @@ static kolo_status keep(zmq_comm *me, int from, letter_head head, zmq_msg_t *mes
     return KOLO_OK;
 }
 
-/* A message of the listener is of a higher rank, or of somebody who greets, or of a stranger, which is dropped. */
+/* The listener's messages come from higher ranks, from processes that greet, and from others, which are dropped. */
 static kolo_status sort_in(zmq_comm *me, const unsigned char *identity, int from, zmq_msg_t *message)
 {
     letter_head head;
@@ -167,7 +167,7 @@ static kolo_status sort_in(zmq_comm *me, const unsigned char *identity, int from
     return from >= 0 ? keep(me, from, head, message) : KOLO_OK;
 }
 
-/* Reads what is left of a message of several parts. */
+/* Reads the remaining parts of a message. */
 static void skip_rest(void *socket, zmq_msg_t *message)
 {
     while (zmq_msg_more(message) && zmq_msg_recv(message, socket, ZMQ_DONTWAIT) >= 0) {}
@@ -206,7 +206,7 @@ static void read_monitor(zmq_comm *me, void *monitor, int from)
     }
 }
 
-/* The monitors come first: what a rank has sent before its connection was closed is read after that. */
+/* Reads the monitors first. Letters that a rank sent before its connection was closed are thus read, too. */
 static kolo_status read_all(zmq_comm *me)
 {
     read_monitor(me, me->monitor, -1);
@@ -250,7 +250,7 @@ letter *kolo_zmq_find(zmq_comm *me, letter_kind kind, int from, int tag)
     return taken;
 }
 
-/* A rank that another one has named comes first: others may be gone because of it. */
+/* A rank that another rank has named as failed is reported first, because others may be gone because of it. */
 static kolo_status check_peers(zmq_comm *me)
 {
     int failed = -1, gone = -1;

@@ -5,9 +5,10 @@
 
 #include "comm/zmq_comm.h"
 #include "core/clock.h"
+#include "core/hash.h"
 #include "core/plugin.h"
 
-static zmq_comm *world_comm; /* whose ranks are told that this one lives */
+static zmq_comm *world_comm; /* signs of life go to its ranks */
 
 /* Only the thread that has joined the ranks calls this. */
 static void show_life(void)
@@ -22,15 +23,11 @@ static void show_life(void)
     }
 }
 
-/* FNV-1a over the addresses of all ranks. */
 static uint64_t hash_cluster(const kolo_cluster *cluster)
 {
-    uint64_t hash = 0xCBF29CE484222325u;
+    uint64_t hash = KOLO_HASH_START;
     for (int r = 0; r < cluster->size; r++)
-        for (const char *at = cluster->addresses[r];; at++) {
-            hash = (hash ^ (unsigned char)*at) * 0x100000001B3u;
-            if (!*at) break;
-        }
+        hash = kolo_hash_add(hash, cluster->addresses[r], strlen(cluster->addresses[r]) + 1);
     return hash;
 }
 

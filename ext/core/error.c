@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/hash.h"
 #include "core/shape.h"
 
 #define TEXT_SIZE 1200
@@ -120,8 +121,7 @@ static void prefix(char *text, size_t size, const kolo_scope *scope)
  * Only the last SAID_MOST different sentences are remembered. */
 static bool is_repeated(const char *text)
 {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (const char *p = text; *p; p++) hash = (hash ^ (unsigned char)*p) * 1099511628211u;
+    uint64_t hash = kolo_hash_add(KOLO_HASH_START, text, strlen(text));
     for (int i = 0; i < SAID_MOST; i++)
         if (said[i] == hash) return true;
     said[said_count++ % SAID_MOST] = hash;

@@ -1,4 +1,4 @@
-/* What the reader of a file format returns: plain arrays from malloc, which then become a data set. */
+/* The result of a file format's reader: plain arrays from malloc, which then become a data set. */
 #ifndef KOLO_DATA_ARRAYS_H
 #define KOLO_DATA_ARRAYS_H
 

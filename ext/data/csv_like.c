@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ------------------------------------------------------------------------------------------ what each column is */
+/* ------------------------------------------------------------------------------------------ the kinds of columns */
 
 /* The column of .like's file that corresponds to column `index`: the one of the same name, or, if either file lacks a
  * header, of the same number. -1: none. */
@@ -57,7 +57,7 @@ kolo_status kolo_csv_roles_follow(kolo_csv_table *table, const kolo_data *data, 
     return labelled && *label < 0 && !args->no_label && !args->label_column ? no_label(table, like) : KOLO_OK;
 }
 
-/* ------------------------------------------------------------------------------------------ what they hold */
+/* ------------------------------------------------------------------------------------------ their values */
 
 static kolo_status follow_feature(kolo_csv_table *table, int column, int feature, const kolo_data *like)
 {

@@ -27,7 +27,7 @@ typedef struct scan {
     kolo_status status;
 } scan;
 
-/* ------------------------------------------------------------------------------------------ what libcsv calls */
+/* ------------------------------------------------------------------------------------------ hooks of libcsv */
 
 static kolo_status add_cell(scan *s, const void *text, size_t length)
 {

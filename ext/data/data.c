@@ -215,7 +215,7 @@ static void gather_arrays(const kolo_data *data, const int32_t *index, int64_t f
     kolo_gather_samples(&from, index ? 0 : first, count, to);
 }
 
-/* A view's own weights, and the features as targets, replace what it would compute. */
+/* A view's own weights, and the features as targets, replace those that its gather() would compute. */
 kolo_status kolo_data_gather(const kolo_data *data, const kolo_gather_call *call, const int32_t *index, int64_t first,
                              int count, const kolo_gathered *to)
 {

@@ -5,17 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/hash.h"
+
 void kolo_dictionary_free(kolo_dictionary *dictionary)
 {
     free(dictionary->words), free(dictionary->text), free(dictionary->table);
     *dictionary = (kolo_dictionary){0};
 }
 
-/* FNV-1a (Fowler, Noll, Vo). The high bits are folded into the low ones, which index tables of a power of two. */
+/* The high bits are folded into the low ones, which index tables of a power of two. */
 static uint64_t hash_of(const char *text, size_t length)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+    uint64_t hash = kolo_hash_add(KOLO_HASH_START, text, length);
     return hash ^ hash >> 29;
 }
 

@@ -176,7 +176,7 @@ static void draw_glyph(float *image, int digit, kolo_chance *c)
     }
 }
 
-/* ------------------------------------------------------------------------------------------ what spoils it */
+/* ------------------------------------------------------------------------------------------ blur and noise */
 
 static void stray_stroke(float *image, kolo_chance *c)
 {

@@ -237,7 +237,8 @@ static char *describe(const shown *of, size_t *size)
     return repaired(text, size);
 }
 
-/* ------------------------------------------------------------------------------------------ what is shown */
+/* ------------------------------------------------------------------------------------------ the samples that are shown
+ */
 
 static kolo_status gather(shown *of)
 {

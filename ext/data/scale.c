@@ -96,7 +96,7 @@ static kolo_status measure(const kolo_data *data, int64_t period, column *column
 
 /* ------------------------------------------------------------------------------------------ making one */
 
-/* What columns are scaled to. */
+/* The ranges to which columns are scaled. */
 typedef struct terms {
     const kolo_view_kind *kind;
     bool per_element;

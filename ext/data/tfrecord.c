@@ -1,5 +1,5 @@
-/* Data sets from TFRecord files of tf.train.Example. The first example decides what the features are; every other one
- * must be like it. Read record.h and example.proto first. */
+/* Data sets from TFRecord files of tf.train.Example. The first example decides which features there are; every other
+ * one must be like it. Read record.h and example.proto first. */
 #include "data/example.pb-c.h"
 #include "data/record.h"
 #include "data/sources.h"

@@ -52,7 +52,7 @@ void kolo_buckets_close(kolo_buckets **buckets); /* takes NULL */
 void kolo_buckets_begin(kolo_buckets *buckets, int64_t microbatches, int64_t expected);
 /* For a segment of one microbatch, in any thread. The first lends the memory of its parts: blocks[part_count]. The
  * second is called after each operation: it takes over the blocks that are complete, and sets them to NULL. The third
- * gives back what is left after a failure. */
+ * gives back the remaining blocks after a failure. */
 kolo_status kolo_buckets_borrow(kolo_buckets *buckets, int segment, float **blocks);
 kolo_status kolo_buckets_insert(kolo_buckets *buckets, int segment, int op, int64_t microbatch, float **blocks);
 void kolo_buckets_return(kolo_buckets *buckets, int segment, float **blocks);

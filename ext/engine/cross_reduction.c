@@ -1,10 +1,10 @@
 /* The cross-microbatch reduction: adds up the partial sums of all microbatches, and if the layer is .synchronized,
  * those of all members of a group. See engine.h.
  *
- * The bits of a sum of the members' sums would depend on who computed which microbatch. In deterministic mode every
- * member therefore gets the partials of all microbatches of the batch: each fills in its own rows of an array of zeros,
- * and an all-reduce adds the arrays. That is exact in any order, because all summands of an element but one are zero.
- * Then each member adds the rows in the order of the microbatches. */
+ * The bits of a sum of the members' sums would depend on which member computed which microbatch. In deterministic mode
+ * every member therefore gets the partials of all microbatches of the batch: each fills in its own rows of an array of
+ * zeros, and an all-reduce adds the arrays. That is exact in any order, because all summands of an element but one are
+ * zero. Then each member adds the rows in the order of the microbatches. */
 #include <stdlib.h>
 
 #include "engine/engine.h"

@@ -206,7 +206,7 @@ kolo_status kolo_engine_read_back(kolo_engine *engine, bool wait, kolo_totals *t
 
 /* ---- shared by the files of the engine ---- */
 
-/* shard.c: gathers samples first … first+count-1 of the batch, from the data set or from what a feed has gathered. */
+/* shard.c: gathers samples first … first+count-1 of the batch, from the data set or from a feed's memory. */
 kolo_status kolo_shard_gather(const kolo_shard *shard, const kolo_plan *plan, int64_t first, int count,
                               const kolo_gathered *to);
 /* shard.c: enqueues all microbatches of the shard, through all stages. */

@@ -20,7 +20,7 @@ typedef struct transfer {
     kolo_status status;
 } transfer;
 
-/* ------------------------------------------------------------------------------------------ what curl calls */
+/* ------------------------------------------------------------------------------------------ hooks of curl */
 
 /* A response of status 206 begins at the requested byte, one of status 200 at byte 0. file:// has no status and
  * begins at the requested byte. */

@@ -115,7 +115,7 @@ static bool sum_is_right(download *d, char text[KOLO_SHA256_TEXT])
     return !d->args->sha256 || strcasecmp(text, d->args->sha256) == 0;
 }
 
-/* ------------------------------------------------------------------------------------------ what the fetcher calls */
+/* ------------------------------------------------------------------------------------------ hooks of the fetcher */
 
 static kolo_status restart(download *d)
 {

@@ -7,7 +7,7 @@
  *
  * How to read a call. Most calls take designated initializers: `kolo_fit(model, data, .epochs = 8, .batch_size = 512)`.
  * An option that is left out has its default. A number that is written as zero is zero: kolo_adamw(.weight_decay = 0)
- * decays nothing, while kolo_adamw() decays by 0.004. If zero makes no sense for an option, it is an error or means the
+ * decays nothing, while kolo_adamw() decays by 0.004. If an option cannot be zero, a zero is an error or means the
  * default. A call reads its own source text to see which options were written. Therefore zero means the default in a
  * struct that is filled in by hand and in a macro's replacement; KOLO_NONE means zero there. A misspelt option does not
  * compile, and neither does a positional argument too many.
@@ -42,7 +42,7 @@ typedef struct kolo_here {
 #define KOLO_HERE ((kolo_here){__FILE__, __LINE__})
 
 /* "Really zero", for places where a call cannot see that a zero was written: args.momentum = KOLO_NONE in a struct.
- * Nobody chooses this value by accident. */
+ * No program writes this number for another reason. */
 #define KOLO_NONE (-2147483647)
 
 /* The type of the member that follows the positional arguments of every call. It makes an argument whose name was
@@ -110,8 +110,8 @@ int kolo_local_size(void); /* ranks on this host */
 int kolo_cross_rank(void); /* number of this host */
 int kolo_cross_size(void); /* hosts */
 
-/* What a reduction over the ranks computes, for each element (section 10, kolo_distributed()). Sums and products of integers wrap around. A minimum or
- * maximum with NaN among the values is undefined. */
+/* The operation of a reduction over the ranks, for each element (section 10, kolo_distributed()). Sums and products of
+ * integers wrap around. A minimum or maximum with NaN among the values is undefined. */
 typedef enum kolo_reduce_op {
     KOLO_REDUCE_SUM, /* the default */
     KOLO_REDUCE_MEAN, /* the sum divided by the number of ranks; not for integers */
@@ -120,8 +120,8 @@ typedef enum kolo_reduce_op {
     KOLO_REDUCE_PRODUCT,
     /* Adasum, for floats: orthogonal vectors add up, equal ones are averaged. For two ranks
      * (1 − a·b / (2 a·a)) a + (1 − a·b / (2 b·b)) b; for more the results of pairs are combined in pairs again. Maleki et
-     * al. 2020, arXiv 2006.02924. Horovod wants a power of two of ranks; here a rank without a partner goes on to the
-     * next round as it is. */
+     * al. 2020, arXiv 2006.02924. Horovod wants a power of two of ranks; here a rank without a partner keeps its
+     * vector until the next round. */
     KOLO_REDUCE_ADASUM
 } kolo_reduce_op;
 

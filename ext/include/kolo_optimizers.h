@@ -165,9 +165,9 @@ typedef struct kolo_distributed_args {
     /* KOLO_REDUCE_MEAN, the default: the optimizer receives the mean over all samples of all ranks.
      *
      * KOLO_REDUCE_ADASUM, Horovod's op = hvd.Adasum: the ranks' mean gradients are combined by Adasum, each parameter
-     * array by itself. The devices of one rank are averaged before. What the ranks agree on is averaged, and what only one
-     * of them has learnt is added, so the learning rate need not grow with the number of ranks. Horovod combines what an
-     * optimizer adds to the weights; here each rank's optimizer gets the combined gradient, so that all have one state.
+     * array by itself. The devices of one rank are averaged before. Changes that the ranks agree on are averaged, and
+     * those of one rank alone are added, so the learning rate need not grow with the number of ranks. Horovod combines
+     * the steps of the ranks' optimizers; here each optimizer gets the combined gradient, so that all have one state.
      * Not with .deterministic, .accumulate_steps, .comm, or strategies of workers. */
     kolo_reduce_op op;
     /* While the backward pass still computes, the gradients of the layers that are done are summed over the ranks, in
@@ -179,7 +179,7 @@ typedef struct kolo_distributed_args {
      * rank's sum over its samples is rounded to nearest before it is sent, the ranks' sums are added in float32 in the
      * order of the ranks, and the result is rounded once more: a relative error of up to 2⁻¹¹ in binary16 and 2⁻⁸ in
      * bfloat16 each time. In binary16 the gradients are divided by the samples of the batch (up to the next power of two)
-     * while they travel; what is then above 65504 becomes infinite, and what is below 6e-8 zero. Embeddings that are
+     * while they travel; values that are then above 65504 become infinite, those below 6e-8 zero. Embeddings that are
      * summed by their rows, totals and devices of one rank are not compressed. Not with .deterministic, Adasum, .comm,
      * strategies of workers, or on GPUs. */
     kolo_compression compression;

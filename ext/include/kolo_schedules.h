@@ -57,7 +57,7 @@ typedef struct kolo_polynomial_decay_args {
     int decay_steps;          /* required */
     double end_learning_rate; /* default 1e-4 */
     double power;             /* default 1: linear */
-    bool cycle;               /* after decay_steps the formula goes on with the next multiple of decay_steps, again and
+    bool cycle;               /* after decay_steps the formula takes the next multiple of decay_steps, again and
                                  again: the rate jumps up and decays more slowly */
 } kolo_polynomial_decay_args;
 

@@ -124,7 +124,7 @@ typedef enum kolo_type {
     KOLO_TYPE_BYTE
 } kolo_type;
 
-/* The type of what a pointer points to. NULL counts as a pointer to float. */
+/* The kolo_type of a pointer's target. NULL counts as a pointer to float. */
 #define KOLO_TYPE_OF(pointer)                                                                                          \
     _Generic((pointer),                                                                                                \
         float *: KOLO_TYPE_FLOAT,                                                                                      \
@@ -171,7 +171,7 @@ typedef struct kolo_allreduce_args {
     const kolo_process_set *process_set; /* default: all ranks */
 } kolo_allreduce_args;
 
-/* values[count] becomes the sum over all ranks, or what else .op says, with the same bits on every rank. */
+/* values[count] becomes the sum over all ranks, or another reduction by .op, with the same bits on every rank. */
 #define kolo_allreduce(...)                                                                                            \
     kolo_allreduce_at(&(const kolo_allreduce_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__), KOLO_HERE)
 kolo_status kolo_allreduce_at(const kolo_allreduce_args *args, kolo_type type, kolo_here here);
@@ -246,8 +246,8 @@ typedef struct kolo_reduce_scatter_args {
     const kolo_process_set *process_set; /* default: all ranks */
 } kolo_reduce_scatter_args;
 
-/* mine[count] becomes the sum over all ranks of their values[rank], with this rank's number, or what else .op says: an
- * all-reduce of which each rank keeps its own part. */
+/* mine[count] becomes the sum over all ranks of their values[rank], with this rank's number, or another reduction by
+ * .op. It is an all-reduce of which each rank keeps its own part. */
 #define kolo_reduce_scatter(...)                                                                                       \
     kolo_reduce_scatter_at(&(const kolo_reduce_scatter_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__),    \
                            KOLO_HERE)
@@ -262,15 +262,15 @@ typedef struct kolo_alltoall_args {
     const kolo_process_set *process_set; /* default: all ranks */
 } kolo_alltoall_args;
 
-/* Sends values[i] to rank i; received[i] becomes what rank i has sent to this rank. */
+/* Sends values[i] to rank i; received[i] becomes the data that rank i has sent to this rank. */
 #define kolo_alltoall(...)                                                                                             \
     kolo_alltoall_at(&(const kolo_alltoall_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__), KOLO_HERE)
 kolo_status kolo_alltoall_at(const kolo_alltoall_args *args, kolo_type type, kolo_here here);
 
 typedef struct kolo_alltoallv_args {
     int _;
-    const void *values;    /* what goes to rank 0, then what goes to rank 1, and so on */
-    const int64_t *counts; /* [size] elements that go to each rank */
+    const void *values;    /* the elements for rank 0, then those for rank 1, and so on */
+    const int64_t *counts; /* [size] the number of elements for each rank */
     void *received;        /* [room], of the same type; not the same memory */
     int64_t room;          /* elements */
     kolo_guard *guard;
@@ -278,8 +278,8 @@ typedef struct kolo_alltoallv_args {
     const kolo_process_set *process_set; /* default: all ranks */
 } kolo_alltoallv_args;
 
-/* The same with any number of elements for each pair of ranks: received[] becomes what rank 0 has sent to this rank, then
- * what rank 1 has sent, and so on. If a rank has less room than it receives, the call fails on every rank. */
+/* The same with any number of elements for each pair of ranks: received[] becomes the elements from rank 0, then
+ * those from rank 1, and so on. If a rank has less room than it receives, the call fails on every rank. */
 #define kolo_alltoallv(...)                                                                                            \
     kolo_alltoallv_at(&(const kolo_alltoallv_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__), KOLO_HERE)
 kolo_status kolo_alltoallv_at(const kolo_alltoallv_args *args, kolo_type type, kolo_here here);
@@ -311,8 +311,8 @@ int kolo_join_at(kolo_here here);
  * in a thread of the library, one after the other. A rank's collectives run in the order in which it has called them,
  * so a call without _async first waits for the asynchronous calls before it. All ranks start the same asynchronous calls
  * in the same order; a call with _async and one without are not the same. Until kolo_synchronize() has returned, the
- * arrays must stay where they are, nobody may change them, and the results are undefined. Each handle needs one
- * kolo_synchronize(); kolo_finish() completes calls that nobody has waited for. Messages do not wait for them.
+ * arrays must stay where they are, no thread may change them, and the results are undefined. Each handle needs one
+ * kolo_synchronize(); kolo_finish() completes the calls whose handles are still open. Messages do not wait for them.
  *
  * With one rank they have run when they return. A handle is a number above 0; 0 means that the call failed, and nothing
  * was started. At most KOLO_HANDLES_MAX handles may be open. */
@@ -427,7 +427,7 @@ struct kolo_own_comm {
 };
 
 /* Bytes a second; NaN if the check fails. The bus bandwidth of an all-reduce is bytes of the array / seconds of the
- * slowest rank × 2(n−1)/n for n ranks, as in NCCL's tests: what each rank's link carries if the algorithm is optimal. */
+ * slowest rank × 2(n−1)/n for n ranks, as in NCCL's tests: the speed of a rank's link if the algorithm is optimal. */
 typedef struct kolo_comm_scores {
     double bus_bandwidth; /* of the all-reduce that was checked */
     double built_in;      /* of kolo_allreduce() in the same run */
@@ -469,9 +469,10 @@ typedef struct kolo_fault_args {
     kolo_guard *guard;
 } kolo_fault_args;
 
-/* Asks for a fault in training, to see who notices it, how soon, and what is said. Every rank may make the same call. The
- * variable KOLO_FAULT does the same for a program that is not changed: "rank=3,step=10,what=kill", several with ; between
- * them. Up to 32 faults. A wrong option is KOLO_INVALID, and no fault; a wrong variable fails kolo_init(). */
+/* Asks for a fault in training, to see which rank notices it, how soon, and with which sentence. All ranks may make the
+ * same call. The variable KOLO_FAULT does the same for a program that is not changed: "rank=3,step=10,what=kill",
+ * several with ; between them. Up to 32 faults. A wrong option is KOLO_INVALID, and no fault; a wrong variable fails
+ * kolo_init(). */
 #define kolo_fault(...) kolo_fault_at(&(const kolo_fault_args){._ = 0, __VA_ARGS__}, KOLO_HERE)
 kolo_status kolo_fault_at(const kolo_fault_args *args, kolo_here here);
 /* Forgets all faults, those of KOLO_FAULT, too. */

@@ -88,7 +88,7 @@ typedef struct kolo_peer_bandwidth_args {
  * GPUs it times copies by the driver, with at most four times .bytes of a GPU's memory; the diagonal is a copy within
  * one GPU's memory, where reading and writing both count. CPU devices share one memory, which is measured instead: the
  * threads of one device, bound to the processors that kolo_topology() reports, read .bytes that the other's threads
- * have written, and the latency is the time until one sees what the other has written. Each result is the best of three
+ * have written, and the latency is the time until one sees a write of the other. Each result is the best of three
  * runs. Eight devices take some seconds; nothing else should run in that time. A measured GPU keeps a few hundred
  * megabytes allocated until the process ends. .count is 0 on failure. */
 #define kolo_peer_bandwidth(...)                                                                                       \

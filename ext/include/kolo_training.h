@@ -67,7 +67,7 @@ typedef struct kolo_strategy {
     double learning_rate; /* EASGD: the exchange moves worker and centre by α = learning_rate · ρ of their difference;
                              0 ≤ α < 1; default 0.1. The optimizer has a learning rate of its own */
     double momentum;      /* EAMSGD: μ of Nesterov's momentum, 0 ≤ μ < 1; default 0.9 */
-    /* The order in which asynchronous workers exchange decides what is learnt. Default: as it happens, and with
+    /* The trained weights depend on the order in which asynchronous workers exchange. Default: as it happens, and with
      * .deterministic in turn. At most one of .turns and .replay: */
     const char *turns;  /* the numbers of workers, again and again from the beginning of each epoch: under "0 1 0 1 2"
                            worker 2 exchanges after two exchanges of each of the others. The k-th exchange of an epoch is
@@ -76,11 +76,11 @@ typedef struct kolo_strategy {
     const char *record; /* kolo_fit() writes the order to this file at its end, as JSON */
 } kolo_strategy;
 
-/* All on one device: what no strategy means. */
+/* All on one device: the default. */
 #define kolo_one_device() ((kolo_strategy){._ = 0, &kolo_one_device_kind, .devices = 1})
-/* A replica a device; gradients are averaged over all of them before every update. On one device, or where there is
- * none, it is kolo_one_device(). Options: the members of kolo_strategy; what comes out does not depend on them, but for
- * .initial_sync. Four published parallelisers, and tf_cnn_benchmarks' two ways, in these terms:
+/* A replica on each device; gradients are averaged over all of them before every update. On one device, or where there
+ * is none, it is kolo_one_device(). Options: the members of kolo_strategy. Of them only .initial_sync changes the
+ * result. Four published parallelisers, and tf_cnn_benchmarks' two ways, in these terms:
  *   kuza55 make_parallel         kolo_central_storage(.slicing = KOLO_SLICE_ON_DEVICE)
  *   fchollet multi_gpu_model     kolo_central_storage(.slicing = KOLO_SLICE_ON_DEVICE, .last_takes_remainder = true)
  *   avolkov1 make_parallel       kolo_central_storage(.last_takes_remainder = true), "cpu:0" for ps_device = '/gpu:0';
@@ -101,14 +101,14 @@ typedef struct kolo_strategy {
 
 /* Strategies of workers: each worker is a thread that trains on batches of its own, of .batch_size samples, and
  * exchanges weights with a centre. The model is the centre: it is validated, saved and returned. An epoch ends when the
- * workers together have trained on all batches. A fast worker takes more of them, so nobody waits for a slow one,
+ * workers together have trained on all batches. A fast worker takes more of them, so no worker waits for a slow one,
  * except where all exchange at once. Each worker has an optimizer's state of its own, and a schedule counts the batches
  * of all workers. on_train_batch hooks are called before and after batches of worker 0; the number that they are given
- * counts the batches that all workers have trained on. A kolo_fit() that goes on after a stop within an epoch begins
+ * counts the batches that all workers have trained on. A kolo_fit() that resumes after a stop within an epoch begins
  * that epoch anew. Each kolo_fit() begins with the weights of the centre on all workers, after kolo_checkpoint_load() also
  * with the optimizer's state of worker 0.
  *
- * In the rules c is the centre, x a worker's weights, p what they were after the worker's last exchange, τ the .window,
+ * In the rules c is the centre, x a worker's weights, p its weights after its last exchange, τ the .window,
  * n the number of workers, and g the mean gradient. Default windows are dist-keras's, unless a source is named. */
 /* Each batch: the optimizer updates c with g of the worker's x; x ← c. .window is 1. */
 #define kolo_parameter_server(...) ((kolo_strategy){._ = #__VA_ARGS__, &kolo_parameter_server_kind, __VA_ARGS__})
@@ -203,8 +203,8 @@ typedef struct kolo_timings {
 } kolo_timings;
 kolo_timings kolo_get_timings(const kolo_model *model);
 
-/* What an epoch gave. loss and the metrics are means over the epoch's samples, measured while training with dropout, as
- * in Keras. The val_ values are NaN if the epoch was not validated; accuracy is NaN without that metric. */
+/* The results of an epoch. loss and the metrics are means over its samples, measured while training with dropout, as in
+ * Keras. The val_ values are NaN if the epoch was not validated; accuracy is NaN without that metric. */
 typedef struct kolo_epoch {
     double loss, accuracy, val_loss, val_accuracy;
     double seconds;           /* of training, without validation */
@@ -318,8 +318,8 @@ kolo_scores kolo_evaluate_at(const kolo_evaluate_args *args, kolo_here here);
 kolo_status kolo_predict_at(kolo_model *model, kolo_data *data, float *outputs, kolo_here here);
 
 /* The members of an ensemble, after a kolo_fit() under kolo_ensemble() and until the next one or kolo_compile(). Under
- * kolo_distributed() only rank 0 has them. What sets the model's weights in a fit, as .restore_best_weights does, sets
- * those of all members. */
+ * kolo_distributed() only rank 0 has them. A callback that sets the model's weights in a fit, as .restore_best_weights
+ * does, sets those of all members. */
 int kolo_ensemble_size(const kolo_model *model); /* number of members; 0: it has none, or not on this rank */
 /* Writes a member's weights to the caller's weights[kolo_count_params()], in the order of kolo_weight_get(). */
 #define kolo_ensemble_weights(model, member, weights) kolo_ensemble_weights_at(model, member, weights, KOLO_HERE)

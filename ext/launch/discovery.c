@@ -85,7 +85,7 @@ static bool run_script(struct run *run, const sigset_t *mask)
     close(ends[0]);
     while (whole && !waitpid(script, &status, WNOHANG) && !run->stopped && !clock_passed(run->end))
         wait_for(run, -1, clock_now() + 10);
-    tree_end(); /* with what the script has started */
+    tree_end(); /* and the processes that the script has started */
     if (strlen(run->text) == sizeof run->text - 1)
         snprintf(run->problem, sizeof run->problem, "wanted at most %d bytes of hosts, got more", LONGEST);
     else if (!whole) snprintf(run->problem, sizeof run->problem, "did not end in time (--start-timeout)");

@@ -58,7 +58,7 @@ struct job {
     int interrupted; /* the signal that ended the job, or 0 */
     int stops;       /* how many such signals kolorun itself has received: the second one kills the ranks at once */
     bool ending;
-    char why[400]; /* what another start would come after, such as "rank 2 was killed by signal 9"; "": none may come */
+    char why[400]; /* the cause of another start, such as "rank 2 was killed by signal 9"; "": there is none */
     bool start_timed_out;
     long term_mpirun_at, kill_all_at, start_by; /* when to end mpirun, to kill all, to give up starting */
     long leftovers_at; /* when to end the watchers that are still connected after mpirun's end */

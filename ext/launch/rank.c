@@ -40,7 +40,7 @@ struct watcher {
     int status; /* of waitpid(), once ended */
     long ended_at; /* clock_date() */
     bool asked; /* the program was asked to end */
-    int outside; /* the signal that somebody else, such as SLURM, has sent to end this rank, or 0 */
+    int outside; /* the signal that another program, such as SLURM, has sent to end this rank, or 0 */
     long term_at; /* when to send term_signal to the program */
     int term_signal;
     long kill_at; /* when to kill the program and its descendants */
@@ -139,7 +139,7 @@ static void end_program_soon(struct watcher *watcher)
     watcher->kill_at = watcher->term_at + GRACE;
 }
 
-/* Called when somebody else than mpirun has sent a signal that ends this rank: SLURM on scancel or at the end of the
+/* Called when another program than mpirun has sent a signal that ends this rank: SLURM on scancel or at the end of the
  * job's time, or a user. kolorun ends the whole job, and sets the time that the programs have. */
 static void stop_job(struct watcher *watcher, int signal)
 {

@@ -66,7 +66,7 @@ static int code_of(const struct job_rank *rank)
     return rank->signal ? 128 + rank->signal : rank->code;
 }
 
-/* Notes what another start of the job would come after. */
+/* Notes the cause of the failure, after which the job may be started again. */
 __attribute__((format(printf, 2, 3))) static void may_restart(struct job *job, const char *format, ...)
 {
     va_list arguments;

@@ -43,7 +43,7 @@ static bool tell_ranks(const struct launch_options *options, int restart)
            (!options->fault || restart > 0 || !setenv("KOLO_FAULT", options->fault, 1));
 }
 
-/* Runs what was prepared. */
+/* Runs the prepared command. */
 static int run(struct job *job, const struct words *command)
 {
     if (job->options->verbose) {
@@ -105,7 +105,7 @@ static int prepare_and_run(struct launch_hosts *hosts, struct job *job, struct w
     return code == KOLORUN_GO_ON ? run(job, command) : code;
 }
 
-/* What the next start keeps of this one: kolorun's signals stay blocked, and a first Ctrl-C stays the first. */
+/* Resets the job for its next start. kolorun's signals stay blocked, and a first Ctrl-C stays the first. */
 static void begin_anew(struct job *job, const struct launch_options *options, int restart)
 {
     *job = (struct job){.options = options,

@@ -53,7 +53,8 @@ kolo_status kolo_check_image(const kolo_layer_node *node)
     return kolo_fail(KOLO_INVALID, "its input is %s, wanted {height, width, channels}", kolo_shape_text(node->in));
 }
 
-int64_t kolo_window_reach(const kolo_window *window, int axis)
+/* The rows (axis 0) or columns (axis 1) that a window covers. */
+static int64_t reach_of(const kolo_window *window, int axis)
 {
     return (int64_t)(window->kernel[axis] - 1) * (window->gap[axis] + 1) + 1;
 }
@@ -62,7 +63,7 @@ int64_t kolo_window_reach(const kolo_window *window, int axis)
  * an odd zero is added at the end. https://www.tensorflow.org/api_docs/python/tf/nn#notes_on_padding_2 */
 static void place(kolo_window *window, int axis, int input, kolo_padding padding, int *out)
 {
-    int stride = window->stride[axis], covered = (int)kolo_window_reach(window, axis);
+    int stride = window->stride[axis], covered = (int)reach_of(window, axis);
     int zeros = 0;
     *out = (input - covered) / stride + 1;
     if (padding == KOLO_SAME) {
@@ -91,9 +92,9 @@ kolo_status kolo_window_check(const kolo_layer_node *node, const kolo_window_spe
         KOLO_TRY(kolo_check_size(kolo_phrase("%s[%d]", spec->what, axis), window->kernel[axis]));
         KOLO_TRY(kolo_check_size(kolo_phrase("stride[%d]", axis), window->stride[axis]));
         KOLO_TRY(kolo_check_size(kolo_phrase("dilation[%d]", axis), window->gap[axis] + 1));
-        if (kolo_window_reach(window, axis) > KOLO_SIZE_MAX)
+        if (reach_of(window, axis) > KOLO_SIZE_MAX)
             return kolo_fail(KOLO_INVALID, "dilation[%d]: wanted a %s that covers at most %d elements, got %lld", axis,
-                             spec->what, KOLO_SIZE_MAX, (long long)kolo_window_reach(window, axis));
+                             spec->what, KOLO_SIZE_MAX, (long long)reach_of(window, axis));
     }
     return kolo_check_elements(spec->what, (kolo_shape){2, {spec->size[0], spec->size[1]}});
 }
@@ -101,7 +102,7 @@ kolo_status kolo_window_check(const kolo_layer_node *node, const kolo_window_spe
 kolo_status kolo_window_make(const kolo_layer_node *node, const kolo_window_spec *spec, kolo_window *window, int out[2])
 {
     KOLO_TRY(kolo_window_check(node, spec, window));
-    int height = (int)kolo_window_reach(window, 0), width = (int)kolo_window_reach(window, 1);
+    int height = (int)reach_of(window, 0), width = (int)reach_of(window, 1);
     if (spec->padding != KOLO_SAME && (height > node->in.dim[0] || width > node->in.dim[1]))
         return kolo_fail(KOLO_INVALID, "%s {%d, %d}%s is larger than the input %s", spec->what, height, width,
                          window->gap[0] || window->gap[1] ? ", dilated," : "", kolo_shape_text(node->in));
@@ -113,6 +114,17 @@ kolo_status kolo_added(int *number, int value)
 {
     *number = value;
     return value < 0 ? KOLO_MEMORY : KOLO_OK;
+}
+
+kolo_status kolo_view_forward(kolo_plan *plan, kolo_layer_flow *flow)
+{
+    return kolo_added(&flow->y, kolo_plan_view(plan, flow->x, flow->node->out));
+}
+
+kolo_status kolo_view_backward(kolo_plan *plan, kolo_layer_flow *flow)
+{
+    flow->dx = -1;
+    return flow->need_dx ? kolo_added(&flow->dx, kolo_plan_view(plan, flow->dy, flow->node->in)) : KOLO_OK;
 }
 
 kolo_status kolo_simple_op(kolo_plan *plan, const kolo_layer_node *node, kolo_op op, kolo_shape shape, int *made)

@@ -33,8 +33,10 @@ kolo_status kolo_window_make(const kolo_layer_node *node, const kolo_window_spec
                              int out[2]);
 /* Checks that the input is an image, and the options. Sets *window, its defaults filled in, without padding. */
 kolo_status kolo_window_check(const kolo_layer_node *node, const kolo_window_spec *spec, kolo_window *window);
-/* The rows (axis 0) or columns (axis 1) that a window covers. */
-int64_t kolo_window_reach(const kolo_window *window, int axis);
+
+/* forward() and backward() of a layer that only gives its input another shape: views of the same memory. */
+kolo_status kolo_view_forward(kolo_plan *plan, kolo_layer_flow *flow);
+kolo_status kolo_view_backward(kolo_plan *plan, kolo_layer_flow *flow);
 
 /* For kolo_plan_value() and similar functions: sets *number to the new value's number. If that is -1, it fails. */
 kolo_status kolo_added(int *number, int value);

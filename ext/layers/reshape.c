@@ -32,17 +32,6 @@ static kolo_status build(kolo_model_builder *builder, kolo_layer_node *node)
     return KOLO_OK;
 }
 
-static kolo_status forward(kolo_plan *plan, kolo_layer_flow *flow)
-{
-    return kolo_added(&flow->y, kolo_plan_view(plan, flow->x, flow->node->out));
-}
-
-static kolo_status backward(kolo_plan *plan, kolo_layer_flow *flow)
-{
-    flow->dx = -1;
-    return flow->need_dx ? kolo_added(&flow->dx, kolo_plan_view(plan, flow->dy, flow->node->in)) : KOLO_OK;
-}
-
 static const kolo_field fields[] = {
     KOLO_POSITIONAL(KOLO_FIELD_INT, reshape, size_1),
     KOLO_POSITIONAL(KOLO_FIELD_INT, reshape, size_2),
@@ -52,4 +41,4 @@ static const kolo_field fields[] = {
 };
 
 const kolo_layer_kind kolo_reshape_kind = {
-    .name = "reshape", .fields = fields, .build = build, .forward = forward, .backward = backward};
+    .name = "reshape", .fields = fields, .build = build, .forward = kolo_view_forward, .backward = kolo_view_backward};

@@ -139,7 +139,7 @@ static kolo_status lower_backward(const kolo_model *model, kolo_plan *plan, kolo
     return KOLO_OK;
 }
 
-/* Sets what the loss and the metrics want of each sample, and the places of the metrics' sums. */
+/* Sets the targets that the loss and the metrics need of each sample, and the places of the metrics' sums. */
 static void lower_targets(const kolo_model *model, kolo_plan *plan)
 {
     const kolo_metric_list *list = &model->metrics;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replica/rank_sum.h"
 #include "replica/trainer.h"
 
 static const kolo_compile_args *settings_of(const kolo_replica *replica)
@@ -209,6 +210,7 @@ kolo_status kolo_replica_open_engine(kolo_replica *replica, int microbatch, int 
     KOLO_TRY(kolo_replica_open_scaling(replica));
     replica->engine->scaling = replica->scaling;
     KOLO_TRY(open_arrays(replica));
+    KOLO_TRY(kolo_replica_find_tables(replica));
     kolo_engine_set_weights(replica->engine, replica->arrays.weights);
     return open_job(replica);
 }
@@ -230,6 +232,7 @@ void kolo_replica_close(kolo_replica *replica)
     if (replica->stream) replica->trainer->model->backend->streams->close(&replica->stream);
     kolo_feed_close(&replica->feed);
     free(replica->spans);
+    free(replica->tables);
     kolo_host_deallocate(replica->gradient);
     kolo_host_deallocate(replica->accumulated);
     if (kolo_replica_owner(replica) != replica) return;

@@ -6,6 +6,7 @@
 
 #include "comm/queue.h"
 #include "core/clock.h"
+#include "core/hash.h"
 
 typedef struct bucket_sum {
     kolo_overlap *overlap;
@@ -138,13 +139,13 @@ void kolo_overlap_abandon(kolo_trainer *trainer)
 
 /* ---------------------------------------------------------------- opening and closing */
 
-/* FNV-1a over the buckets' sizes in their order; 0 without overlap. */
+/* A hash of where the buckets begin, in their order; 0 without overlap. */
 static uint64_t digest_of(const kolo_overlap *overlap)
 {
     if (!overlap) return 0;
-    uint64_t hash = 0xCBF29CE484222325u;
+    uint64_t hash = KOLO_HASH_START;
     for (int i = 0; i < overlap->buckets->count; i++)
-        hash = (hash ^ (uint64_t)bucket_of(overlap, i)->first) * 0x100000001B3u;
+        hash = kolo_hash_add(hash, &bucket_of(overlap, i)->first, sizeof bucket_of(overlap, i)->first);
     return hash | 1;
 }
 
@@ -170,7 +171,7 @@ static bool is_possible(const kolo_trainer *trainer)
     bool synchronous = kolo_model_strategy(model)->sums_every_step && !trainer->workers && together;
     bool at_once = model->backend->streams->steps_ahead == 0 && trainer->replicas[0].engine->context_count == 1;
     bool by_allreduce = !model->settings.optimizer.comm && !kolo_replica_uses_adasum(&trainer->replicas[0]) &&
-                        !kolo_replica_may_sum_rows(&trainer->replicas[0]);
+                        !trainer->replicas[0].tables;
     return kolo_model_distributed(model) && synchronous && at_once && by_allreduce && !model->settings.deterministic &&
            model->settings.optimizer.bucket_bytes != KOLO_NONE;
 }

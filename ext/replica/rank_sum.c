@@ -19,15 +19,17 @@ typedef struct table {
     float *gradient;
     int64_t first; /* its first element in the model's gradient */
     int rows, width;
+    /* In each step anew: */
     int32_t *numbers; /* [count] of the rows that are not zero */
     int64_t count;
     int64_t total; /* counts of all members */
 } table;
 
-typedef struct tables {
+struct kolo_row_tables {
     int count;
     table table[TABLES_MOST];
-} tables;
+};
+typedef struct kolo_row_tables tables;
 
 /* ---------------------------------------------------------------- which embeddings */
 
@@ -40,7 +42,7 @@ static bool may_be_sparse(const kolo_replica *replica)
     return on_host && kolo_model_distributed(model) && !optimizer->sparse_as_dense && !optimizer->comm;
 }
 
-static void find_tables(kolo_replica *replica, tables *found)
+static void find_tables(const kolo_replica *replica, tables *found)
 {
     const kolo_model *model = replica->trainer->model;
     for (int i = 0; i < model->layer_count && found->count < TABLES_MOST; i++) {
@@ -54,6 +56,17 @@ static void find_tables(kolo_replica *replica, tables *found)
                                                .rows = dim[0],
                                                .width = dim[1]};
     }
+}
+
+kolo_status kolo_replica_find_tables(kolo_replica *replica)
+{
+    tables found = {0};
+    if (may_be_sparse(replica)) find_tables(replica, &found);
+    if (found.count == 0 || replica->tables) return KOLO_OK;
+    replica->tables = malloc(sizeof found);
+    if (!replica->tables) return kolo_fail_memory(sizeof found, "the embeddings of a model");
+    *replica->tables = found;
+    return KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- which rows */
@@ -73,6 +86,7 @@ static bool is_zero(const float *row, int width)
 static kolo_status find_rows(table *t)
 {
     size_t bytes = (size_t)t->rows * sizeof *t->numbers;
+    t->count = t->total = 0;
     t->numbers = malloc(bytes);
     if (!t->numbers) return kolo_fail_memory(bytes, "the rows of an embedding");
     for (int row = 0; row < t->rows; row++)
@@ -216,33 +230,25 @@ static kolo_status sum_tables(kolo_replica *replica, tables *all)
     kolo_status status = count_rows(all, ranks, &counts);
     if (status == KOLO_OK) status = sum_in_pieces(replica, ranks, all, counts);
     free(counts);
-    for (int i = 0; i < all->count; i++) free(all->table[i].numbers);
+    for (int i = 0; i < all->count; i++) {
+        free(all->table[i].numbers);
+        all->table[i].numbers = NULL;
+    }
     return status;
-}
-
-bool kolo_replica_may_sum_rows(kolo_replica *replica)
-{
-    tables all = {0};
-    if (may_be_sparse(replica)) find_tables(replica, &all);
-    return all.count > 0;
 }
 
 kolo_status kolo_replica_sum_over_ranks(kolo_replica *replica)
 {
-    tables all = {0};
-    if (may_be_sparse(replica)) find_tables(replica, &all);
-    if (all.count > 0) return sum_tables(replica, &all);
+    if (replica->tables) return sum_tables(replica, replica->tables);
     return kolo_replica_sum_part(replica, replica->trainer->ranks, 0, replica->trainer->model->weight_count);
 }
 
-/* As the all-reduce of nested.c, but for what the first replica does for all between the ranks. */
+/* As the all-reduce of nested.c: the first replica sums over the ranks for all replicas of its process. */
 kolo_status kolo_replica_sum_gradient(kolo_replica *replica)
 {
-    tables all = {0};
     kolo_comm *local = replica->local;
     int64_t count = replica->trainer->model->weight_count;
-    if (may_be_sparse(replica)) find_tables(replica, &all);
-    if (all.count == 0 && compression_of(replica) == KOLO_COMPRESSION_NONE)
+    if (!replica->tables && compression_of(replica) == KOLO_COMPRESSION_NONE)
         return sum_whole(replica, replica->comm, 0, count);
     KOLO_TRY(sum_whole(replica, local, 0, count));
     if (replica->index == 0) KOLO_TRY(kolo_replica_sum_over_ranks(replica));

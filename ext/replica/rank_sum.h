@@ -10,8 +10,9 @@
  * while one with several calls the second: between the ranks they are the same. */
 kolo_status kolo_replica_sum_gradient(kolo_replica *replica);
 kolo_status kolo_replica_sum_over_ranks(kolo_replica *replica);
-/* Whether they sum an embedding by its rows in some steps. */
-bool kolo_replica_may_sum_rows(kolo_replica *replica);
+/* Sets replica->tables to the embeddings that they may sum by rows, if there are any. Call it when arrays.gradient is
+ * there. The caller frees replica->tables. */
+kolo_status kolo_replica_find_tables(kolo_replica *replica);
 /* Sums the elements first … end-1 of this rank's gradient over `ranks`, all of them, without looking for rows. */
 kolo_status kolo_replica_sum_part(kolo_replica *replica, kolo_comm *ranks, int64_t first, int64_t end);
 

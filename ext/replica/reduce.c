@@ -226,8 +226,8 @@ int64_t kolo_replica_central_bytes(const kolo_replica *replica)
 
 /* Accumulated batches are summed over all members when their group is complete, as with Horovod's
  * backward_passes_per_step. In deterministic mode each batch is summed over all members at once, because the order of
- * additions must not depend on who computed which microbatch. A replica that is alone in its group sums its nodes in
- * its update. */
+ * additions must not depend on which member computed which microbatch. A replica that is alone in its group sums its
+ * nodes in its update. */
 kolo_status kolo_replica_allreduce(kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;

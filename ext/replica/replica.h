@@ -13,6 +13,7 @@
 #include "replica/center_part.h"
 
 typedef struct kolo_trainer kolo_trainer;
+typedef struct kolo_row_tables kolo_row_tables;
 
 /* The scalar state of a training, which is equal on all replicas and ranks. Checkpoints hold it. */
 typedef struct kolo_counters {
@@ -54,6 +55,7 @@ struct kolo_replica {
                            samples. In deterministic mode over the group's, with KOLO_WEIGHTS_SHARED over the
                            process's: then the replica that owns the weights has it. NULL: every batch updates */
     kolo_replica_arrays arrays;
+    kolo_row_tables *tables; /* embeddings whose gradients may be summed by rows (rank_sum.c); NULL: none */
     kolo_span *spans; /* [parameter_count] */
     kolo_update_job job;
     kolo_update_job host_job; /* the same for kolo_host_update(); used if by_host */

@@ -29,7 +29,7 @@ typedef struct exchange {
     offer *offers;               /* [ranks] */
     int all_count, all_stops;
     kolo_node *all;              /* [all_count] nodes of all ranks, in the order of their microbatches */
-    float *send, *receive;       /* [ranks][nodes][slice]: what goes to each rank; what each rank has sent */
+    float *send, *receive;       /* [ranks][nodes][slice]: to each rank; from each rank */
     size_t *sizes;               /* six lists of [ranks]: bytes and offsets to send, to receive, to gather */
 } exchange;
 

@@ -23,7 +23,7 @@ typedef struct kolo_order {
     int count;
 } kolo_order;
 
-/* What a file says of the training, besides its exchanges. */
+/* The contents of a file besides the exchanges. */
 typedef struct kolo_order_head {
     const char *strategy;
     int workers, window, steps; /* steps: batches of an epoch */

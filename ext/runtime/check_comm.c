@@ -18,7 +18,7 @@ enum { GUARD = 64, RUNS = 5, COUNT_USUAL = 1 << 20, TEXT = 400 };
 #define SECONDS_MOST  1e6
 #define GUARD_VALUE   -7777.25f
 
-/* What a rank has found wrong in one call. */
+/* A mistake that a rank has found in one call. */
 typedef enum defect {
     RIGHT,
     CALL_FAILED, /* text says why */
@@ -78,7 +78,7 @@ static void fill(const check *c, int64_t count, bool whole)
     }
 }
 
-/* ---------------------------------------------------------------- what one rank finds */
+/* ---------------------------------------------------------------- the check on one rank */
 
 /* Of a sum of n summands in any order, in float, the error is at most (n−1) 2⁻²⁴ Σ|xᵣ| (Higham 2002, section 4.2, to
  * first order), and so is that of the sum in the order of the ranks. */
@@ -119,7 +119,7 @@ static void call_own(const check *c, int64_t count, finding *mine)
                  kolo_own_comm_name(c->own), (long long)count, TEXT - 100, kolo_last_error().text);
 }
 
-/* ---------------------------------------------------------------- what all find together */
+/* ---------------------------------------------------------------- the findings of all ranks */
 
 static const char *sentence_of(const check *c, const finding *found, int rank, int64_t count)
 {
@@ -144,7 +144,7 @@ static const char *sentence_of(const check *c, const finding *found, int rank, i
     }
 }
 
-/* Fails on all ranks if one has found something. The rank whose call has failed tells the cause of what others find. */
+/* Fails on all ranks if one has found a mistake. A failed call comes first: it causes the mistakes that others find. */
 static kolo_status agree(const check *c, const finding *mine, int64_t count)
 {
     int first = -1;

@@ -10,7 +10,7 @@
 
 /* ---------------------------------------------------------------- exchanges */
 
-/* What a rank tells all others before an exchange. */
+/* Each rank sends this to all others before an exchange. */
 typedef struct notice {
     int64_t present; /* 1; 0: the rank has joined (kolo_join()), which knows nothing of notices */
     int64_t room; /* elements */
@@ -22,7 +22,7 @@ typedef struct exchange {
     kolo_type type;
     size_t notice_bytes;
     char *notices; /* [size] of notice_bytes each */
-    size_t *bytes; /* [4 × size]: sizes and offsets of what is sent, then of what is received */
+    size_t *bytes; /* [4 × size]: sizes and offsets of the parts that are sent, then of those that are received */
     int64_t *counts; /* [size] elements that this rank receives from each */
 } exchange;
 
@@ -106,7 +106,7 @@ kolo_status kolo_allgatherv_at(const kolo_allgatherv_args *args, kolo_type type,
     return kolo_leave(scope, allgatherv(args, type));
 }
 
-/* Every rank knows what every pair exchanges, and so whether it fits everywhere. */
+/* Every rank knows the counts of every pair, so all ranks find out together that a rank has too little room. */
 static kolo_status check_rooms(const exchange *x, const kolo_process_set *set)
 {
     for (int to = 0; to < x->ranks->size; to++) {
@@ -214,7 +214,7 @@ static kolo_status check_tag(int tag, bool any)
     return kolo_fail(KOLO_INVALID, ".tag: wanted 0 to %d%s, got %d", KOLO_TAG_MOST, any ? " or KOLO_ANY_TAG" : "", tag);
 }
 
-/* What a message's failure means for the all-reduce of a learner's own that runs: see comm/own.h. */
+/* Records the failure of a message of a learner's own all-reduce: see comm/own.h. */
 static kolo_status watched(kolo_status status)
 {
     kolo_message_watch *watch = kolo_world_comm()->watch;

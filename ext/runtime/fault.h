@@ -19,7 +19,7 @@ kolo_status kolo_fault_strike(int number, int64_t step, bool worker);
  * seconds, takes a multiple. Returns whether a bit was flipped. */
 bool kolo_fault_follow(int number, int64_t step, double seconds, float *weights, int64_t count);
 
-/* What happens to this process's next message to another rank. */
+/* The treatment of this process's next message to another rank. */
 typedef enum kolo_fate {
     KOLO_FATE_ARRIVES,
     KOLO_FATE_SKIPPED, /* this one call is left out */

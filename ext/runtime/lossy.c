@@ -9,7 +9,7 @@
 #include "core/clock.h"
 #include "runtime/runtime.h"
 
-#define LATER 5 /* seconds after the limit, in which the other ranks say who is missing */
+#define LATER 5 /* seconds after the limit, in which the other ranks say which rank is missing */
 #define LOOK  20000000 /* nanoseconds between two looks for a request to stop */
 
 static struct lossy {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/hash.h"
 #include "runtime/process_set.h"
 #include "runtime/runtime.h"
 
@@ -18,7 +19,7 @@ static kolo_process_set *all_sets; /* the newest first */
 
 /* ---------------------------------------------------------------- the ranks that are wanted */
 
-/* What a rank has been given, which all compare. */
+/* The arguments of a rank, which all ranks compare. */
 typedef struct wish {
     uint64_t hash; /* of the ranks in order; 0: they are invalid, and text says why */
     char text[240];
@@ -52,11 +53,9 @@ static wish make_wish(const int *ranks, int count, bool *member)
 {
     wish mine = {.hash = 0};
     if (!are_valid(ranks, count, member, mine.text)) return mine;
-    mine.hash = 0xCBF29CE484222325u; /* FNV-1a */
-    for (int r = 0; r < kolo_size(); r++) {
-        mine.hash = (mine.hash ^ member[r]) * 0x100000001B3u;
+    mine.hash = kolo_hash_add(KOLO_HASH_START, member, (size_t)kolo_size() * sizeof *member);
+    for (int r = 0; r < kolo_size(); r++)
         if (member[r]) add_text(mine.text, sizeof mine.text, r);
-    }
     return mine;
 }
 

@@ -112,7 +112,7 @@ static bool output_lost(void)
     return true;
 }
 
-/* A rank that has failed ends the job, or at least itself, so nothing waits for what its requests still wait for. */
+/* A rank that has failed ends the job, or at least itself, so it does not wait for its open requests. */
 static void leave_world(int code)
 {
     if (!runtime.world_kind) return;
@@ -122,7 +122,7 @@ static void leave_world(int code)
     runtime.ranks = NULL;
 }
 
-/* Completes the asynchronous calls that nobody has waited for. */
+/* Also completes the asynchronous calls whose handles are still open. */
 int kolo_finish(void)
 {
     bool lost = output_lost();
@@ -172,7 +172,7 @@ void kolo_request_stop(void)
     atomic_store(&stop_requested, true);
 }
 
-/* It is asked again and again by whatever takes long: by each microbatch, by readers, by downloads. */
+/* Each microbatch, and each step of a reader or a download, calls this. So it is also the rank's sign of life. */
 bool kolo_stop_requested(void)
 {
     kolo_show_life();

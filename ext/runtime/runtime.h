@@ -55,8 +55,8 @@ void kolo_devices_reset(void);
  * CUDA_VISIBLE_DEVICES, once until its value changes. */
 kolo_status kolo_check_environment(void);
 
-/* Whether kolo_request_stop() was called. Who asks is at work, which keeps ranks that wait for this one from giving up.
- */
+/* Whether kolo_request_stop() was called. The call is also a sign of life: other ranks that wait for this one go on
+ * waiting. */
 bool kolo_stop_requested(void);
 /* Cancels the request, after a call has stopped. Does nothing within a hook of another call, which must stop too. */
 void kolo_stop_obeyed(void);

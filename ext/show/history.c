@@ -120,7 +120,7 @@ kolo_status kolo_plot_history_at(const kolo_plot_history_args *args, kolo_here h
     return kolo_leave(scope, plot_history(args));
 }
 
-/* ------------------------------------------------------------------------------------------ what a cell shows */
+/* ------------------------------------------------------------------------------------------ the output of a cell */
 
 /* Writes a measure of an epoch, or its heading if epoch is -1; nothing if no epoch has it. */
 static void write_column(FILE *out, const kolo_history *history, int epoch, const char *name)

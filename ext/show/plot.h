@@ -1,4 +1,4 @@
-/* Plots that were checked and can be written as a gnuplot script: what plot.c and plot_script.c share. */
+/* Plots that were checked and can be written as a gnuplot script; shared by plot.c and plot_script.c. */
 #ifndef KOLO_SHOW_PLOT_H
 #define KOLO_SHOW_PLOT_H
 

@@ -1,6 +1,6 @@
 /* Asynchronous elastic averaging with Nesterov's momentum (Zhang, Choromanska, LeCun 2015, algorithm 2).
  *
- * A step is v ← μv + Δ, x ← x + v, where Δ is what the optimizer adds at x + μv: -η · g for plain descent. The new x
+ * A step is v ← μv + Δ, x ← x + v, where Δ is the optimizer's step at x + μv: -η · g for plain descent. The new x
  * is the weights after the optimizer's step, and v is the difference from the old x. .memory holds v, .start the old x.
  */
 #include <string.h>

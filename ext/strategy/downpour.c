@@ -1,5 +1,5 @@
-/* DOWNPOUR (Dean et al. 2012): each worker adds all that it has learnt since its last exchange to the centre, whatever
- * the others have added meanwhile. Many workers therefore make steps that are too long. */
+/* DOWNPOUR (Dean et al. 2012): each worker adds its whole change since its last exchange to the centre, even if
+ * other workers have added theirs meanwhile. Many workers therefore make steps that are too long. */
 #include "strategy/pull.h"
 
 static void exchange(const kolo_strategy *strategy, const kolo_exchange *mine)

@@ -1,5 +1,5 @@
-/* DynSGD (Jiang et al. 2017): DOWNPOUR in which the staler a worker's weights are, the less the centre takes of what it
- * has learnt with them. */
+/* DynSGD (Jiang et al. 2017): DOWNPOUR in which the centre takes a smaller part of a worker's change the staler the
+ * worker's weights are. */
 #include "strategy/pull.h"
 
 static void exchange(const kolo_strategy *strategy, const kolo_exchange *mine)

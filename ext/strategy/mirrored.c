@@ -1,7 +1,7 @@
 /* Mirrored: synchronous data parallelism in one process.
  *
  * Each device computes a shard of the batch. The step then sums the gradients of all devices and updates the weights.
- * The options decide where the sum is made and who updates:
+ * The options decide where the sum is made and which device updates:
  *
  *   none of the following: the devices share one set of weights in the host's memory. One reduction tree adds the
  *     gradients of their microbatches as soon as they are ready. Each device updates a part of the weights, and all

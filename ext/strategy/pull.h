@@ -1,5 +1,4 @@
-/* What the strategies have in common whose workers commit what they have learnt and then continue with the centre's
- * weights. */
+/* For strategies whose workers add their changes to the centre and then continue with the centre's weights. */
 #ifndef KOLO_STRATEGY_PULL_H
 #define KOLO_STRATEGY_PULL_H
 
@@ -13,8 +12,8 @@ static inline void kolo_pull(const kolo_exchange *mine)
     memcpy(mine->weights, mine->center, (size_t)mine->count * sizeof(float));
 }
 
-/* c ← c + (x − p) · scale, x ← c. If nobody else has exchanged since and the scale is 1, c is still p, so c becomes x:
- * the sum would round, and one worker would not be plain descent. */
+/* c ← c + (x − p) · scale, x ← c. If no other worker has exchanged since and the scale is 1, c is still p, so c becomes
+ * x: the sum would round, and one worker would not be plain descent. */
 static inline void kolo_commit_and_pull(const kolo_exchange *mine, float scale)
 {
     bool takes_all = mine->staleness == 0 && scale == 1;

@@ -21,13 +21,13 @@
 
 typedef struct kolo_replica kolo_replica;
 
-/* What a worker and the centre bring to an exchange. Each array is [count], on the host. */
+/* The arrays of a worker and of the centre in an exchange. Each array is [count], on the host. */
 typedef struct kolo_exchange {
     int number; /* the worker's, from 0 */
     int64_t count;
     float *center;
     float *weights;    /* the worker's */
-    float *start;      /* the worker's weights after its last exchange. With .writes_start what step() has written */
+    float *start;      /* the worker's weights after its last exchange. With .writes_start step() writes it */
     int batches; /* that the worker has trained on since its last exchange; 0 is possible in exchange_all() only */
     int64_t staleness; /* exchanges of other workers since its last one. exchange_all(): 0 */
 } kolo_exchange;

@@ -21,7 +21,7 @@
 #define TIMED_SECONDS 2e-3 /* of one measurement */
 #define SPINS         2000 /* before a waiting thread yields, if the two threads have different processors */
 
-/* What two threads pass back and forth: a turn number and a payload, each on a separate cache line. */
+/* Two threads pass this back and forth: a turn number and a payload, each on a separate cache line. */
 typedef struct mailbox {
     _Alignas(128) atomic_int turn; /* even: the first thread's turn; odd: the second's; -1: the end */
     _Alignas(128) char payload[16];

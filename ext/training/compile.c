@@ -108,8 +108,8 @@ static const char *parameter_device(const kolo_strategy *strategy)
     return strategy->kind ? strategy->parameter_device : NULL;
 }
 
-/* Chooses who updates weights on a parameter device: the one of place->replicas replicas that is on this device, or
- * else place->threads threads. */
+/* Chooses the replica that updates weights on a parameter device: the one of place->replicas replicas that is on this
+ * device, or else place->threads threads. */
 static void place_updater(const kolo_strategy *strategy, kolo_deployment *place)
 {
     const char *name = parameter_device(strategy);
@@ -142,7 +142,7 @@ static void use_ranks_as_workers(kolo_strategy *strategy)
     if (has && !strategy->workers && !strategy->devices && !strategy->device_names[0]) strategy->workers = 1;
 }
 
-/* What a centre that the optimizer updates cannot do. */
+/* Refuses settings that a centre which the optimizer updates cannot have. */
 static kolo_status check_center(const kolo_compile_args *args)
 {
     const kolo_strategy_kind *kind = kolo_strategy_kind_of(&args->strategy);
@@ -158,7 +158,7 @@ static kolo_status check_center(const kolo_compile_args *args)
                      kind->name, optimizer->common.accumulate_steps);
 }
 
-/* What an all-reduce of the learner's own cannot be used for. */
+/* Refuses settings that a learner's own all-reduce cannot be used with. */
 static kolo_status check_own_comm(const kolo_compile_args *args)
 {
     const kolo_own_comm *own = args->optimizer.comm;

@@ -1,5 +1,5 @@
 /* The members of an ensemble, after a kolo_fit() under kolo_ensemble(): their weights, their losses, and the mean of
- * what they predict. */
+ * their predictions. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -222,7 +222,8 @@ static kolo_status run_steps(kolo_fit_state *state, int number)
     return status;
 }
 
-/* All ranks score a part of the data. With workers rank 0 scores all, and tells the others, who may be gone. */
+/* Each rank scores a part of the data. With workers rank 0 scores all data, since other ranks may be gone, and sends
+ * the scores to those that are left. */
 static kolo_status score(kolo_fit_state *state)
 {
     bool alone = state->trainer->workers && state->ranks->size > 1;

@@ -27,7 +27,7 @@ typedef struct kolo_fit_state {
     uint64_t ahead_of; /* the number by which `ahead` was drawn; 0: it was not drawn */
     kolo_feeding feeding;
     kolo_epoch_plan plan; /* the batches of the current epoch */
-    kolo_order replay, record; /* of a strategy of workers: its .replay, and what will be its .record */
+    kolo_order replay, record; /* of a strategy of workers: its .replay, and the order of its exchanges for .record */
     kolo_callback callbacks[KOLO_CALLBACKS_MAX];
     int callback_count;
     kolo_progress progress;
@@ -64,7 +64,7 @@ kolo_status kolo_fit_begin_at(kolo_fit_state *state);
 /* fit_resume.c. With .resume: prints where training continues, and which settings differ from the checkpoint's. */
 void kolo_fit_tell_resume(kolo_fit_state *state);
 /* fit_workers.c. For strategies of workers: checks and reads what .turns, .replay and .record name; writes the record
- * unless `status` is a failure, and returns what came of both; trains one epoch (replica/workers.h). */
+ * unless `status` is a failure, and returns the first failure of both; trains one epoch (replica/workers.h). */
 kolo_status kolo_fit_open_workers(kolo_fit_state *state);
 kolo_status kolo_fit_close_workers(kolo_fit_state *state, kolo_status status);
 kolo_status kolo_fit_run_workers(kolo_fit_state *state, int epoch,

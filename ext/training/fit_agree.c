@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "core/error.h"
+#include "core/hash.h"
 #include "data/data.h"
 #include "model/lower.h"
 #include "runtime/runtime.h"
@@ -197,18 +198,6 @@ static kolo_status agree_on_parts(const kolo_fit_state *state)
 
 #define LOOKED_AT 16 /* samples that are compared, from all over the data */
 
-/* FNV-1a over numbers of 32 bits. */
-static uint64_t hash_words(uint64_t hash, const void *numbers, int64_t count)
-{
-    for (int64_t i = 0; numbers && i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, (const char *)numbers + (size_t)i * sizeof bits, sizeof bits);
-        hash = (hash ^ bits) * 0x100000001B3u;
-    }
-    return hash;
-}
-#define HASH_START 0xCBF29CE484222325u
-
 static kolo_status hash_samples(const kolo_data *data, uint64_t *hash)
 {
     int64_t elements = kolo_shape_count(data->shape);
@@ -218,15 +207,17 @@ static kolo_status hash_samples(const kolo_data *data, uint64_t *hash)
     kolo_gathered to = {.features = features, .labels = data->has_labels ? labels : NULL};
     kolo_status status = features && labels ? kolo_data_gather(data, NULL, index, 0, LOOKED_AT, &to)
                                             : kolo_fail_memory((size_t)(LOOKED_AT * elements) * 4, "some samples");
-    *hash = hash_words(HASH_START, features, status == KOLO_OK ? LOOKED_AT * elements : 0);
-    if (data->has_labels && status == KOLO_OK) *hash = hash_words(*hash, labels, LOOKED_AT * data->label_count);
+    *hash = KOLO_HASH_START;
+    if (status == KOLO_OK) *hash = kolo_hash_add_words(*hash, features, LOOKED_AT * elements);
+    if (status == KOLO_OK && data->has_labels)
+        *hash = kolo_hash_add_words(*hash, labels, LOOKED_AT * data->label_count);
     free(features);
     free(labels);
     return status;
 }
 
-/* Each rank trains on its part of the data, so all need the same. Who comes from Horovod may have given each rank a
- * shard of its own, of which a rank would train on a part only. */
+/* Each rank trains on its part of the data, so all need the same. Programs for Horovod give each rank a shard of its
+ * own, and a rank would then train on a part of its shard only. */
 static kolo_status agree_on_data(const kolo_fit_state *state)
 {
     kolo_comm *ranks = state->ranks;
@@ -316,7 +307,7 @@ static kolo_status gather_hashes(const kolo_fit_state *state, uint64_t *all)
 {
     const kolo_model *model = state->model;
     kolo_comm *ranks = state->ranks;
-    uint64_t hash = hash_words(HASH_START, model->weights, model->weight_count);
+    uint64_t hash = kolo_hash_add_words(KOLO_HASH_START, model->weights, model->weight_count);
     return ranks->kind->allgather(ranks, &hash, sizeof hash, all);
 }
 

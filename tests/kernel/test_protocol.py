@@ -65,7 +65,7 @@ def test_a_call_shows_its_arguments_and_options(kernel):
 def test_a_type_and_a_constant_show_their_definition_with_comments(kernel):
     assert "bool stopped;            /* ended by" in page_at_end(kernel, "kolo_history")
     page = page_at_end(kernel, "kolo_epoch")
-    assert page.startswith("typedef struct kolo_epoch {") and "\n\nWhat an epoch gave." in page and "/* updates */" in page
+    assert page.startswith("typedef struct kolo_epoch {") and "\n\nThe results of an epoch." in page and "/* updates */" in page
     page = page_at_end(kernel, "KOLO_RELU")
     assert page.startswith("KOLO_RELU = ") and "\n\nmax(0, x)\n" in page and "enum kolo_activation {" in page
 

@@ -18,7 +18,7 @@ __device__ static int64_t rows_of(const kolo_batch_norm_job &job)
     return samples_of(job.step_parameters, job.first, job.microbatch) * job.rows;
 }
 
-/* ---- what the elements of a channel have in common ---- */
+/* ---- the factors of a channel ---- */
 
 struct Channel {
     double mean, variance, slope; /* x̂ = (x − mean) · slope */

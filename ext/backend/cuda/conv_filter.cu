@@ -75,7 +75,7 @@ template <typename T, int F, int THREADS> struct Plain {
 };
 
 /* dy behind a max pooling. begin() loads a strip's windows, and end() writes each one's dy to its pixel. The sum of
- * what it writes is the gradient of the bias between convolution and pooling. */
+ * these dy is the gradient of the bias between convolution and pooling. */
 template <typename T, int F, int THREADS> struct Unpooled {
     typedef Pooled<T> Source;
     static const int most = (POOLED / 4 * (F / EIGHT) + THREADS - 1) / THREADS;

@@ -162,8 +162,6 @@ void kolo_cuda_end_range(const char *text);
 extern const kolo_device_information kolo_cuda_information;
 int64_t kolo_cuda_microbatch_bytes(int device);
 int kolo_cuda_devices(void);
-kolo_status kolo_cuda_describe(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes);
-bool kolo_cuda_is_called(int device, const char *entry, size_t length);
 
 /* memory.c: cudaMalloc() on the thread's current device, cudaFree(), which takes NULL, and kolo_device_information's
  * held(), which counts them. */
@@ -216,8 +214,8 @@ bool kolo_cuda_describe_loss(const kolo_plan *plan, kolo_loss_job *job);
 bool kolo_cuda_has_loss(const kolo_plan *plan);
 void kolo_cuda_aim_loss(const kolo_call *call, kolo_loss_job *loss);
 
-/* What runs a kernel (kolo_cuda_kernel.run); and makers, which set that and the members that it needs, and the bytes of
- * the operation's workspaces. An operation that needs nothing but a run has no maker. */
+/* Functions that run a kernel (kolo_cuda_kernel.run); and makers, which set that and the members that it needs, and the
+ * bytes of the operation's workspaces. An operation that needs nothing but a run has no maker. */
 typedef kolo_status kolo_cuda_runner(const kolo_cuda_job *job);
 typedef kolo_status kolo_cuda_maker(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_cuda_runner kolo_cuda_run_input, kolo_cuda_run_activation, kolo_cuda_run_activation_backward, kolo_cuda_run_add,

@@ -64,7 +64,7 @@ void kolo_cuda_uuid_text(const struct cudaDeviceProp *properties, const char *wo
     }
 }
 
-bool kolo_cuda_is_called(int device, const char *entry, size_t length)
+static bool is_called(int device, const char *entry, size_t length)
 {
     struct cudaDeviceProp properties;
     char text[48];
@@ -90,7 +90,7 @@ static bool ask_nvml(const struct cudaDeviceProp *properties, nvml_memory *memor
 
 /* Asks NVML for the free memory, if possible. The CUDA runtime would create a context for that, which takes half a
  * gigabyte of each GPU that is described. */
-kolo_status kolo_cuda_describe(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes)
+static kolo_status describe(int device, char name[96], int64_t *memory_bytes, int64_t *free_bytes)
 {
     struct cudaDeviceProp properties;
     nvml_memory memory;
@@ -109,9 +109,9 @@ kolo_status kolo_cuda_describe(int device, char name[96], int64_t *memory_bytes,
 }
 
 const kolo_device_information kolo_cuda_information = {.devices = kolo_cuda_devices,
-                                                       .describe = kolo_cuda_describe,
+                                                       .describe = describe,
                                                        .held = kolo_cuda_held,
-                                                       .is_called = kolo_cuda_is_called,
+                                                       .is_called = is_called,
                                                        .locate = kolo_cuda_locate,
                                                        .connect = kolo_cuda_connect,
                                                        .meter = &kolo_cuda_meter};
@@ -122,7 +122,7 @@ int64_t kolo_cuda_microbatch_bytes(int device)
 {
     char name[96];
     int64_t memory = 0, left;
-    if (kolo_cuda_describe(device, name, &memory, &left) != KOLO_OK)
+    if (describe(device, name, &memory, &left) != KOLO_OK)
         kolo_failure_take(); /* opening a stream on the device reports it */
     return memory > 0 && memory / 2 < MOST_BYTES ? memory / 2 : MOST_BYTES;
 }

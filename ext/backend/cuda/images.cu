@@ -1,9 +1,10 @@
 /* Kernels that move pixels, or multiply them by factors of channels: padding and cropping, concatenation along an axis.
- * What is only moved is copied as bytes, in units of sixteen if all rows begin at a multiple of sixteen, else of eight,
- * four or two. A thread writes one unit at a time, so neighbouring threads write neighbouring units. */
+ * Pixels that are only moved are copied as bytes, in units of sixteen if all rows begin at a multiple of sixteen, else
+ * of eight, four or two. A thread writes one unit at a time, so neighbouring threads write neighbouring units. */
 #include "backend/cuda/images.cuh"
 
-namespace kolo {
+namespace kolo
+{
 
 /* Calls f with a zero of the largest unit that divides all numbers of bytes; `bytes` is their bitwise or. */
 template <typename F> static cudaError_t with_unit(int64_t bytes, F f)
@@ -86,8 +87,13 @@ cudaError_t kolo_cuda_move(cudaStream_t stream, const kolo_move *m, const void *
         typedef decltype(zero) U;
         int64_t x_row = m->x_row / (int)sizeof(U), y_row = m->y_row / (int)sizeof(U), along = m->along / (int)sizeof(U);
         return by_parts(m->samples, m->y_height * y_row, [&](int64_t first, int64_t samples) {
-            Move part = {(uint32_t)(samples * m->y_height * y_row), m->x_height, m->down,
-                         x_row, along, Divisor(y_row), Divisor(m->y_height)};
+            Move part = {(uint32_t)(samples * m->y_height * y_row),
+                         m->x_height,
+                         m->down,
+                         x_row,
+                         along,
+                         Divisor(y_row),
+                         Divisor(m->y_height)};
             return launch(stream, blocks_for(part.units), THREADS, 0, move<U>, part,
                           (const U *)x + first * m->x_height * x_row, (U *)y + first * m->y_height * y_row);
         });

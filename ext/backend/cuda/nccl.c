@@ -80,7 +80,7 @@ static kolo_status agree(kolo_comm *members, kolo_status mine)
     return agree_waiting(members, mine, &(bool){false});
 }
 
-/* What identifies a device for NCCL: the machine and the PCI address. */
+/* The identity of a device for NCCL: the machine and the PCI address. */
 typedef struct place {
     char machine[48];
     int domain, bus, device;
@@ -317,7 +317,7 @@ static kolo_status wait_for_threads(const kolo_nccl_group *group)
     return members->wait_for_threads ? members->wait_for_threads(group->members) : KOLO_OK;
 }
 
-/* NCCL does not compare the members' calls: it would wait for ever, or sum up what does not belong together. So the
+/* NCCL does not compare the members' calls: it would wait for ever, or sum arrays of different calls. So the
  * members do it on the host first.
  *
  * While a device waits in a sum for another one of this process, the driver may make calls for that one wait, too: to

@@ -7,7 +7,7 @@
 
 #define PARTS 1024 /* of an update, one block each; there are at most this many, plus one for each array */
 
-/* What a job has prepared before its first update is enqueued. */
+/* The state of a job, made before its first update is enqueued. */
 typedef struct update_table {
     const kolo_span *spans; /* the job's */
     const kolo_plan *plan;  /* the plan whose parameters they are, or NULL */

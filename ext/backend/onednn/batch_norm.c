@@ -2,7 +2,7 @@
  * those of reference/batch_norm.c.
  *
  * The sixteen lanes are sixteen channels of one pixel, or, where channels come first, sixteen pixels of one channel.
- * Sums are doubles. What depends on the channel alone is computed first, into rows of floats. Then y = (x − mean) ·
+ * Sums are doubles. The factors of a channel are computed first, into rows of floats. Then y = (x − mean) ·
  * scale + shift, where mean is rounded to a float and shift corrects the rounding. The rows are zero for the channels
  * that pad the last block, so that the padding stays zero. */
 #include <math.h>
@@ -294,7 +294,7 @@ static void moments(const kolo_kernel *kernel, const kolo_step *step, const kolo
     sum[2 * t.channels] = (double)(samples * t.height * t.width);
 }
 
-/* Writes what the running mean and variance take as their gradients: samples · mean and samples · variance. */
+/* Writes the gradients of the running mean and variance: samples · mean and samples · variance. */
 static void write_running_gradients(const kolo_op *op, const statistics *s, const kolo_call *call)
 {
     float *mean = op->out[1] < 0 ? NULL : call->memory[op->out[1]];

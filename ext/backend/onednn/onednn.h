@@ -42,7 +42,7 @@ bool kolo_tiling_of(const dnnl_memory_desc_t *desc, kolo_tiling *tiling);
 /* Zeros the padding of `samples` samples, whose elements have `size` bytes. */
 void kolo_tiling_clear(kolo_tiling tiling, void *memory, int64_t samples, size_t size);
 
-/* What kolo_value.layout points to. */
+/* The target of kolo_value.layout. */
 typedef struct kolo_layout {
     dnnl_memory_desc_t desc;
     /* For WEIGHTS and GRADIENT only: */

@@ -92,7 +92,7 @@ kolo_status kolo_onednn_warm_up(bool bfloat16)
     pthread_mutex_lock(&lock);
     if (!warm[bfloat16]) status = kolo_onednn_check_room(ROOM_BYTES, "the code of oneDNN's products");
     if (!warm[bfloat16] && status == KOLO_OK) {
-        backtrace(frames, 1); /* loads what the exceptions need that oneDNN throws and catches */
+        backtrace(frames, 1); /* loads the libraries for the exceptions that oneDNN throws and catches */
         status = multiply(bfloat16);
         warm[bfloat16] = status == KOLO_OK;
     }

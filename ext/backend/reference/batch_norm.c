@@ -71,7 +71,7 @@ void kolo_reference_batch_norm_moments(const kolo_reference_job *job)
     sum[2 * count] = (double)n;
 }
 
-/* Writes what the running mean and variance take as their gradients: samples · mean and samples · variance. */
+/* Writes the gradients of the running mean and variance: samples · mean and samples · variance. */
 static void write_running_gradients(const kolo_reference_job *job, const double *reduced, int count)
 {
     double *mean = job->out[1], *spread = job->out[2], samples = job->call->samples;

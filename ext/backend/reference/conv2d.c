@@ -66,7 +66,8 @@ void kolo_reference_conv2d(const kolo_reference_job *job)
     }
 }
 
-/* Adds what one element dz contributes to dx and dkernel: the derivative of each product of the sum by both factors. */
+/* Adds the contribution of one element dz to dx and dkernel: the derivative of each product of the sum by both factors.
+ */
 static void spread(const geometry *g, double dz, const double *x, const double *kernel, double *dx, double *dkernel,
                    int h, int w, int f)
 {

@@ -6,7 +6,7 @@
  * operation of which may differ by 2^-8, of five in a row; in binary16 by
  * 2^-10.
  */
-#include "rig.h"
+#include "outcome.h"
 #include "tested.h"
 #include "runtime/runtime.h"
 
@@ -63,47 +63,12 @@ static kolo_shape roll_network(dice *d, kolo_layer *layers, int classes)
     return shape;
 }
 
-typedef struct outcome {
-    double loss;
-    float *gradients, *outputs;
-    int64_t weights;
-} outcome;
-
-static outcome compute(const char *backend, kolo_precision precision, const kolo_layer *layers, uint64_t seed,
-                       kolo_data *data, int classes)
-{
-    dice d = {seed};
-    outcome result;
-    kolo_model *model = kolo_sequential_at(layers, KOLO_HERE);
-    assert_non_null(model);
-    rig_ok(kolo_compile(model, .loss = KOLO_SPARSE_CROSSENTROPY, .backend = backend, .precision = precision));
-    for (int w = 0; w < kolo_weight_count(model); w++) {
-        kolo_weight weight = kolo_weight_get(model, w);
-        for (int64_t i = 0; i < weight.count; i++) weight.values[i] = (float)roll_between(&d, -3, 3) / 8;
-    }
-    result.weights = kolo_count_params(model);
-    result.gradients = malloc((size_t)result.weights * sizeof(float));
-    result.outputs = malloc(samples_max * (size_t)classes * sizeof(float));
-    assert_true(result.gradients && result.outputs);
-    result.loss = kolo_gradients(model, data, result.gradients);
-    rig_ok(kolo_predict(model, data, result.outputs));
-    kolo_model_free(&model);
-    return result;
-}
-
 static void assert_close(int number, const char *what, const float *got, const float *wanted, int64_t count,
                          double bound)
 {
-    double difference = 0, largest = 1e-30;
-    for (int64_t i = 0; i < count; i++) {
-        assert_true(isfinite((double)got[i]) && isfinite((double)wanted[i]));
-        difference = fmax(difference, fabs((double)got[i] - (double)wanted[i]));
-        largest = fmax(largest, fabs((double)wanted[i]));
-    }
-    if (!(difference <= bound * largest)) {
-        print_error("network %d: %s differ by %g, bound %g\n", number, what, difference / largest, bound);
-    }
-    assert_true(difference <= bound * largest);
+    double difference = outcome_difference(got, wanted, count);
+    if (!(difference <= bound)) print_error("network %d: %s differ by %g, bound %g\n", number, what, difference, bound);
+    assert_true(difference <= bound);
 }
 
 static void one_network(int number, kolo_precision precision)
@@ -118,8 +83,8 @@ static void one_network(int number, kolo_precision precision)
     kolo_data *data = kolo_data_from_arrays(features, labels, .samples = samples,
                                             .shape = {shape.dim[0], shape.dim[1], shape.dim[2]}, .classes = classes);
     assert_non_null(data);
-    outcome wanted = compute("reference", precision, layers, 5, data, classes);
-    outcome got = compute(KOLO_TEST_BACKEND, precision, layers, 5, data, classes);
+    outcome wanted = outcome_of(kolo_sequential_at(layers, KOLO_HERE), "reference", precision, 5, data, classes);
+    outcome got = outcome_of(kolo_sequential_at(layers, KOLO_HERE), KOLO_TEST_BACKEND, precision, 5, data, classes);
     bool wide = precision == KOLO_FLOAT32;
     double last = precision == KOLO_MIXED_FP16 ? 0x1p-10 : 0x1p-8;
     assert_true(fabs(got.loss - wanted.loss) <= (wide ? 1e-5 : 2 * last) * fabs(wanted.loss) + 1e-6);

@@ -1,24 +1,17 @@
 """Callbacks in programs: event files as TensorBoard reads them; that what one rank decides, all do."""
-import os
 import re
 import struct
 import subprocess
-from pathlib import Path
 
 import patience
 import pytest
+from mpi_workshop import BUILD, compile_program
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    target = tmp_path_factory.mktemp("callbacks") / "program"
-    subprocess.run(["gcc", "-std=gnu17", f"-I{ROOT}/ext/include", HERE / "callbacks_program.c", "-o", target,
-                    f"-L{BUILD}/lib", "-lkolo", f"-Wl,-rpath,{BUILD}/lib"], check=True)  # fmt: skip
-    return target
+    return compile_program("callbacks/callbacks_program.c", tmp_path_factory.mktemp("callbacks"))
 
 
 def run(program, *words, ranks=1):

@@ -2,7 +2,7 @@
 import re
 
 import pytest
-from mpi_workshop import BUILD, compile_program, make_small_pieces, mpirun, pytestmark  # noqa: F401
+from mpi_workshop import compile_program, make_small_pieces, mpirun, pytestmark  # noqa: F401
 
 WAYS = ["shared", "cores", "messages", "spinning"]
 LINE = r" \(asynchronous_ranks\.c:\d+\)"
@@ -12,9 +12,9 @@ SUM = "asynchronous allreduce of 500 floats" + LINE
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
     """By the way in which ranks communicate: through shared memory, with a core each or not, or by messages."""
-    plain = compile_program(tmp_path_factory.mktemp("plain") / "ranks", BUILD / "lib", source="asynchronous_ranks.c")
+    plain = compile_program("comm/asynchronous_ranks.c", tmp_path_factory.mktemp("plain"))
     library = make_small_pieces(tmp_path_factory.mktemp("small"))
-    pieces = compile_program(library / "ranks", library, source="asynchronous_ranks.c")
+    pieces = compile_program("comm/asynchronous_ranks.c", library, library=library)
     return {"shared": (plain, 1000), "cores": (plain, 1), "messages": (pieces, 1000), "spinning": (pieces, 1)}
 
 

@@ -2,7 +2,7 @@
 import re
 
 import pytest
-from mpi_workshop import BUILD, compile_program, make_small_pieces, mpirun, pytestmark  # noqa: F401
+from mpi_workshop import compile_program, make_small_pieces, mpirun, pytestmark  # noqa: F401
 
 SUM = r"allreduce of 500 floats \(mismatch_ranks\.c:\d+\)"
 LINE = r" \(mismatch_ranks\.c:\d+\)"
@@ -31,9 +31,9 @@ CASES = {
 def programs(tmp_path_factory):
     """By the way in which ranks communicate: through shared memory, with a core each or not, or by messages."""
     folder = tmp_path_factory.mktemp("mismatch")
-    plain = compile_program(folder / "mismatch_ranks", BUILD / "lib", source="mismatch_ranks.c")
+    plain = compile_program("comm/mismatch_ranks.c", folder)
     library = make_small_pieces(tmp_path_factory.mktemp("small"))
-    pieces = compile_program(library / "mismatch_ranks", library, source="mismatch_ranks.c")
+    pieces = compile_program("comm/mismatch_ranks.c", library, library=library)
     return {"shared": (plain, 1000), "cores": (plain, 1), "messages": (pieces, 1000), "spinning": (pieces, 1)}
 
 

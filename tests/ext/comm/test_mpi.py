@@ -3,23 +3,23 @@ import os
 
 import patience
 import pytest
-from mpi_workshop import BUILD, compile_program, make_small_pieces, mpirun, pytestmark  # noqa: F401
+from mpi_workshop import compile_program, make_small_pieces, mpirun, pytestmark  # noqa: F401
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    return compile_program(tmp_path_factory.mktemp("mpi") / "mpi_ranks", BUILD / "lib")
+    return compile_program("comm/mpi_ranks.c", tmp_path_factory.mktemp("mpi"))
 
 
 @pytest.fixture(scope="module")
 def program_with_mpi(tmp_path_factory):
-    return compile_program(tmp_path_factory.mktemp("mpi") / "mpi_ranks", BUILD / "lib", "-DWITH_MPI", compiler="mpicc")
+    return compile_program("comm/mpi_ranks.c", tmp_path_factory.mktemp("mpi"), "-DWITH_MPI", compiler="mpicc")
 
 
 @pytest.fixture(scope="module")
 def program_of_small_pieces(tmp_path_factory):
     library = make_small_pieces(tmp_path_factory.mktemp("small"))
-    return compile_program(library / "mpi_ranks", library)
+    return compile_program("comm/mpi_ranks.c", library, library=library)
 
 
 def assert_passes(result):

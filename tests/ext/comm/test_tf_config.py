@@ -4,12 +4,12 @@ import time
 
 import by_hand
 import pytest
-from mpi_workshop import BUILD, compile_program
+from mpi_workshop import compile_program
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    return compile_program(tmp_path_factory.mktemp("ranks") / "mpi_ranks", BUILD / "lib")
+    return compile_program("comm/mpi_ranks.c", tmp_path_factory.mktemp("ranks"))
 
 
 def assert_all_pass(outcomes):
@@ -96,7 +96,7 @@ def test_a_wrong_one_is_wrong_use(program):
 @pytest.fixture(scope="module")
 def asynchronous(tmp_path_factory):
     folder = tmp_path_factory.mktemp("asynchronous")
-    return compile_program(folder / "ranks", BUILD / "lib", source="asynchronous_ranks.c")
+    return compile_program("comm/asynchronous_ranks.c", folder)
 
 
 @pytest.mark.parametrize("mode", ["everything", "message", "forgotten", "many"])

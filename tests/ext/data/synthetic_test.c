@@ -1,5 +1,6 @@
 /* Data sets that are drawn: deterministic, apart in their splits, neither trivial nor hopeless. */
 #include "ext/data/files.h"
+#include "core/hash.h"
 #include "data/data.h"
 
 #include <math.h>
@@ -19,16 +20,14 @@ static uint64_t print_of(const kolo_data *data, int64_t sample)
 {
     float features[512], target = 0;
     int32_t labels[64];
-    uint64_t hash = 1469598103934665603u;
     size_t count = (size_t)kolo_shape_count(data->shape);
     kolo_data_gather(data, NULL, NULL, sample, 1,
                      &(kolo_gathered){.features = features,
                                       .labels = labels,
                                       .targets = data->targets ? &target : NULL,
                                       .outputs = 1});
-    for (size_t i = 0; i < count * sizeof *features; i++)
-        hash = (hash ^ ((unsigned char *)features)[i]) * 1099511628211u;
-    for (int i = 0; i < data->label_count; i++) hash = (hash ^ (uint64_t)labels[i]) * 1099511628211u;
+    uint64_t hash = kolo_hash_add(KOLO_HASH_START, features, count * sizeof *features);
+    hash = kolo_hash_add(hash, labels, (size_t)data->label_count * sizeof *labels);
     return hash ^ (uint64_t)(int64_t)(target * 1e6f);
 }
 

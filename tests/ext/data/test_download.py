@@ -9,27 +9,18 @@ import struct
 import subprocess
 import threading
 import time
-from pathlib import Path
 
 import patience
 import pytest
+from mpi_workshop import BUILD, compile_program
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 BODY = b"".join(struct.pack("<I", i * 2654435761 % 2**32) for i in range(100_000))
 SUM = hashlib.sha256(BODY).hexdigest()
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    target = tmp_path_factory.mktemp("download") / "program"
-    subprocess.run(
-        ["gcc", "-std=gnu17", f"-I{ROOT}/ext/include", HERE / "download_program.c", "-o", target, f"-L{BUILD}/lib",
-         "-lkolo", f"-Wl,-rpath,{BUILD}/lib"],
-        check=True,
-    )
-    return target
+    return compile_program("data/download_program.c", tmp_path_factory.mktemp("download"))
 
 
 class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):

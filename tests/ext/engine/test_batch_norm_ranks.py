@@ -1,29 +1,18 @@
 """Batch normalisation over ranks: synchronised or in ghost batches the saved file is the same for any number of ranks
 and devices; without either every rank has statistics of its own, but they end with one set of weights."""
-import os
-import subprocess
-from pathlib import Path
 
 import numpy
 import patience
 import pytest
+from mpi_workshop import BUILD, compile_program
 from safetensors.numpy import load_file
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 GLOBAL_BATCH = 60  # of 187 samples: three steps and one of 7
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    target = tmp_path_factory.mktemp("batch_norm") / "program"
-    subprocess.run(
-        ["gcc", "-std=gnu17", f"-I{ROOT}/ext/include", f"-I{ROOT}/ext", HERE / "batch_norm_program.c", "-o", target,
-         f"-L{BUILD}/lib", "-lkolo", f"-Wl,-rpath,{BUILD}/lib"],
-        check=True,
-    )
-    return target
+    return compile_program("engine/batch_norm_program.c", tmp_path_factory.mktemp("batch_norm"))
 
 
 def launch(program, folder, ranks, devices, *arguments):

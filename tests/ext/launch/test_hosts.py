@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from ext.launch.launched import Job, sentences
-from mpi_workshop import BUILD, compile_program
+from mpi_workshop import compile_program
 
 
 def as_root(*words):
@@ -57,7 +57,7 @@ def test_a_host_that_vanishes_is_named(other_host):
 def test_ranks_reduce_host_by_host(other_host, tmp_path, monkeypatch, hierarchical):
     """Three ranks here, one there: the program knows by the order of additions who added first."""
     _, _, agent = other_host
-    program = compile_program(tmp_path / "mpi_ranks", BUILD / "lib")
+    program = compile_program("comm/mpi_ranks.c", tmp_path)
     monkeypatch.setenv("KOLO_HIERARCHICAL_ALLREDUCE", str(hierarchical))
     job = Job("-np", 4, "-H", "10.99.8.1:3,10.99.8.2:1", "--mpi-args", f"--mca plm_rsh_agent {agent}", program, "hosts")
     job.finish(timeout=90)

@@ -1,22 +1,15 @@
 """A training that kolorun starts again goes on from its last backup. See launched.py first."""
-import os
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
+from mpi_workshop import compile_program
 
-from ext.launch.launched import HERE, ROOT, run, sentences
-
-BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
+from ext.launch.launched import run, sentences
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    target = tmp_path_factory.mktemp("restarts") / "program"
-    subprocess.run(["gcc", "-std=gnu17", f"-I{ROOT}/ext/include", HERE / "restart_program.c", "-o", target,
-                    f"-L{BUILD}/lib", "-lkolo", f"-Wl,-rpath,{BUILD}/lib"], check=True)
-    return target
+    return compile_program("launch/restart_program.c", tmp_path_factory.mktemp("restarts"))
 
 
 def test_a_training_goes_on_from_its_backup(program, tmp_path):

@@ -1,22 +1,15 @@
 """Metrics of many sums, weights of samples and classes, and loops of one's own: on ranks and devices what one device gives, to the last bit."""
-import os
 import subprocess
-from pathlib import Path
 
 import patience
 import pytest
+from mpi_workshop import BUILD, compile_program
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    target = tmp_path_factory.mktemp("metrics") / "metrics_ranks"
-    subprocess.run(["gcc", "-std=gnu17", "-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{ROOT}/ext/include", HERE / "metrics_ranks.c", "-o",
-                    target, f"-L{BUILD}/lib", "-lkolo", "-lm", f"-Wl,-rpath,{BUILD}/lib"], check=True)
-    return target
+    return compile_program("losses/metrics_ranks.c", tmp_path_factory.mktemp("metrics"))
 
 
 def run(*command):

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ext/core/checksum.h"
 #include "ext/core/small.h"
 
 #include "layers/layer.h"
@@ -37,17 +38,7 @@ static uint64_t bits_after(kolo_model *model, kolo_strategy strategy, int micro_
     assert_non_null(kolo_fit(model, data, .epochs = 2, .batch_size = 32, .micro_batch = micro_batch,
                              .verbose = KOLO_NONE));
     assert_int_equal(kolo_predict(model, data, outputs), KOLO_OK);
-    uint64_t hash = 0xCBF29CE484222325u;
-    for (int w = 0; w <= kolo_weight_count(model); w++) {
-        bool last = w == kolo_weight_count(model);
-        int64_t count = last ? 101 * SMALL_CLASSES : kolo_weight_get(model, w).count;
-        const float *values = last ? outputs : kolo_weight_get(model, w).values;
-        for (int64_t i = 0; i < count; i++) {
-            uint32_t bits;
-            memcpy(&bits, &values[i], sizeof bits);
-            hash = (hash ^ bits) * 0x100000001B3u;
-        }
-    }
+    uint64_t hash = kolo_hash_add(checksum(model), outputs, sizeof outputs);
     kolo_model_free(&model);
     kolo_data_free(&data);
     return hash;

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/checksum.h"
+
 enum { BATCH = 24, STEPS = 3, FEATURES = 7, CLASSES = 3, WEIGHTS_MAX = 200, RANKS_MAX = 8 };
 #define RATE 0.5
 
@@ -78,19 +80,15 @@ static void compare(kolo_model *model, kolo_model *other)
 {
     kolo_model *start = make_model(kolo_sgd(), kolo_one_device());
     double difference = 0, change = 0;
-    uint64_t hash = 0xCBF29CE484222325u;
     kolo_weight weight;
     for (int p = 0; (weight = kolo_weight_get(model, p)).count > 0; p++) {
         kolo_weight same = kolo_weight_get(other, p), before = kolo_weight_get(start, p);
         for (int64_t i = 0; i < weight.count; i++) {
-            uint32_t bits;
-            memcpy(&bits, &weight.values[i], sizeof bits);
-            hash = (hash ^ bits) * 0x100000001B3u;
             difference = fmax(difference, fabs((double)weight.values[i] - (double)same.values[i]));
             change = fmax(change, fabs((double)weight.values[i] - (double)before.values[i]));
         }
     }
-    printf("%g %g %016llx\n", difference, change, (unsigned long long)hash);
+    printf("%g %g %016llx\n", difference, change, (unsigned long long)checksum(model));
     kolo_model_free(&start);
 }
 

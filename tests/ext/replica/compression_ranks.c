@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/checksum.h"
+
 enum { SAMPLES = 96, BATCH = 24, FEATURES = 7, CLASSES = 3 };
 
 static kolo_data *make_data(void)
@@ -32,20 +34,16 @@ static kolo_model *train(kolo_data *data, kolo_optimizer optimizer, int devices)
 static void compare(kolo_model *model, kolo_model *other, kolo_model *start)
 {
     double difference = 0, change = 0;
-    uint64_t hash = 0xCBF29CE484222325u;
     kolo_weight weight;
     for (int p = 0; (weight = kolo_weight_get(model, p)).count > 0; p++) {
         kolo_weight same = kolo_weight_get(other, p), before = kolo_weight_get(start, p);
         for (int64_t i = 0; i < weight.count; i++) {
-            uint32_t bits;
-            memcpy(&bits, &weight.values[i], sizeof bits);
-            hash = (hash ^ bits) * 0x100000001B3u;
             difference = fmax(difference, fabs((double)weight.values[i] - (double)same.values[i]));
             change = fmax(change, fabs((double)weight.values[i] - (double)before.values[i]));
         }
     }
     printf("%g %g %lld %lld %016llx\n", difference, change, (long long)kolo_get_timings(model).reduced_bytes,
-           (long long)kolo_get_timings(other).reduced_bytes, (unsigned long long)hash);
+           (long long)kolo_get_timings(other).reduced_bytes, (unsigned long long)checksum(model));
 }
 
 static void refuse(const char *what, kolo_optimizer optimizer, bool deterministic, kolo_strategy strategy)

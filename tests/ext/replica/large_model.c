@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/checksum.h"
+
 enum { WORDS = 5000, LENGTH = 6, SIZE = 128, BATCH = 32, STEPS = 2, SAMPLES = BATCH * STEPS };
 
 static kolo_tensor add_and_norm(kolo_tensor x, kolo_tensor y)
@@ -37,18 +39,6 @@ static kolo_data *make_text(void)
                                  .label_count = LENGTH, .classes = WORDS);
 }
 
-/* FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/ */
-static uint64_t bits_of(const kolo_model *model)
-{
-    uint64_t hash = 0xcbf29ce484222325;
-    for (int w = 0; w < kolo_weight_count(model); w++) {
-        kolo_weight weight = kolo_weight_get(model, w);
-        const unsigned char *bytes = (const unsigned char *)weight.values;
-        for (size_t i = 0; i < (size_t)weight.count * sizeof(float); i++) hash = (hash ^ bytes[i]) * 0x100000001b3;
-    }
-    return hash;
-}
-
 int main(int argc, char **argv)
 {
     kolo_init(&argc, &argv);
@@ -60,7 +50,7 @@ int main(int argc, char **argv)
     if (!kolo_fit(model, data, .batch_size = BATCH / kolo_size(), .verbose = KOLO_NONE,
                   .callbacks = {kolo_broadcast_variables(0)}))
         return 1;
-    printf("%lld weights %016llx\n", (long long)kolo_count_params(model), (unsigned long long)bits_of(model));
+    printf("%lld weights %016llx\n", (long long)kolo_count_params(model), (unsigned long long)checksum(model));
     kolo_model_free(&model);
     kolo_data_free(&data);
     return kolo_finish();

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/checksum.h"
+
 enum { LENGTH = 6, STEPS = 4 };
 
 typedef struct options {
@@ -47,17 +49,6 @@ static outcome train(const options *o, kolo_data *data, bool dense)
     return out;
 }
 
-static uint64_t hash_of(kolo_model *model)
-{
-    uint64_t hash = 14695981039346656037u;
-    for (int w = 0; w < 3; w++) {
-        kolo_weight weight = kolo_weight_get(model, w);
-        const unsigned char *bytes = (const unsigned char *)weight.values;
-        for (int64_t i = 0; i < weight.count * 4; i++) hash = (hash ^ bytes[i]) * 1099511628211u;
-    }
-    return hash;
-}
-
 static double difference(kolo_model *one, kolo_model *other)
 {
     double most = 0;
@@ -71,7 +62,9 @@ static double difference(kolo_model *one, kolo_model *other)
 int main(int argc, char **argv)
 {
     if (kolo_init(&argc, &argv) != KOLO_OK || argc < 4) return 3;
-    options o = {(int)strtol(argv[1], NULL, 10), (int)strtol(argv[2], NULL, 10), (int)strtol(argv[3], NULL, 10)};
+    options o = {.words = (int)strtol(argv[1], NULL, 10),
+                 .width = (int)strtol(argv[2], NULL, 10),
+                 .samples = (int)strtol(argv[3], NULL, 10)};
     for (int i = 4; i < argc; i++) {
         o.mirrored |= strcmp(argv[i], "mirrored") == 0;
         o.accumulate |= strcmp(argv[i], "accumulate") == 0;
@@ -80,7 +73,7 @@ int main(int argc, char **argv)
     }
     kolo_data *data = make_data(&o);
     outcome sparse = train(&o, data, false), dense = train(&o, data, true);
-    printf("%016llx %g %lld %lld\n", (unsigned long long)hash_of(sparse.model), difference(sparse.model, dense.model),
+    printf("%016llx %g %lld %lld\n", (unsigned long long)checksum(sparse.model), difference(sparse.model, dense.model),
            (long long)sparse.timings.reduced_bytes, (long long)dense.timings.reduced_bytes);
     if (o.time && kolo_rank() == 0)
         printf("reduce: %.3f ms by rows, %.3f ms whole, a step\n",

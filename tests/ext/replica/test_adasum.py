@@ -1,25 +1,18 @@
 """kolo_distributed(…, .op = KOLO_REDUCE_ADASUM): a step over ranks is the formula's, of each rank's own mean gradient."""
 import os
 import shutil
-import subprocess
-from pathlib import Path
 
 import patience
 import pytest
+from mpi_workshop import BUILD, compile_program
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 
 pytestmark = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not there: apt install openmpi-bin")
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    target = tmp_path_factory.mktemp("adasum") / "adasum_ranks"
-    subprocess.run(["gcc", "-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/ext/include", HERE / "adasum_ranks.c", "-o", target,
-                    f"-L{BUILD}/lib", "-lkolo", "-lm", f"-Wl,-rpath,{BUILD}/lib"], check=True)  # fmt: skip
-    return target
+    return compile_program("replica/adasum_ranks.c", tmp_path_factory.mktemp("adasum"))
 
 
 @pytest.mark.parametrize("strategy, devices", [("shared", "11"), ("shared", "111"), ("shared", "31"), ("copies", "22"), ("copies", "1111"),

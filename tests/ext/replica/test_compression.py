@@ -1,25 +1,18 @@
 """kolo_distributed(…, .compression): gradients travel as numbers of 16 bits."""
 import os
 import shutil
-import subprocess
-from pathlib import Path
 
 import patience
 import pytest
+from mpi_workshop import BUILD, compile_program
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 
 pytestmark = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not there: apt install openmpi-bin")
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    target = tmp_path_factory.mktemp("compression") / "compression_ranks"
-    subprocess.run(["gcc", "-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/ext/include", HERE / "compression_ranks.c", "-o", target,
-                    f"-L{BUILD}/lib", "-lkolo", "-lm", f"-Wl,-rpath,{BUILD}/lib"], check=True)  # fmt: skip
-    return target
+    return compile_program("replica/compression_ranks.c", tmp_path_factory.mktemp("compression"))
 
 
 def run(program, ranks, *words):

@@ -1,23 +1,17 @@
 """Deterministic mode with more than 2^20 weights: the same bits over devices and ranks, whoever computes what."""
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import patience
 import pytest
+from mpi_workshop import BUILD, compile_program
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    target = tmp_path_factory.mktemp("large") / "large_model"
-    subprocess.run(["gcc", "-std=gnu17", "-O2", f"-I{ROOT}/ext/include", HERE / "large_model.c", "-o", target,
-                    f"-L{BUILD}/lib", "-lkolo", f"-Wl,-rpath,{BUILD}/lib"], check=True)  # fmt: skip
-    return target
+    return compile_program("replica/large_model.c", tmp_path_factory.mktemp("large"))
 
 
 def bits(program, precision, ranks, devices, threads):

@@ -1,18 +1,14 @@
 """Gradients of embeddings, summed over ranks by the rows that are not zero: the same as the whole sum, in fewer bytes."""
-import subprocess
 
 import pytest
-from mpi_workshop import BUILD, FLAGS, ROOT, mpirun, pytestmark  # noqa: F401
+from mpi_workshop import compile_program, mpirun, pytestmark  # noqa: F401
 
 WIDTH, LENGTH, STEPS = 8, 6, 4
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    target = tmp_path_factory.mktemp("sparse") / "sparse_ranks"
-    source = ROOT / "tests/ext/replica/sparse_ranks.c"
-    subprocess.run(["gcc", *FLAGS, source, "-o", target, f"-L{BUILD}/lib", "-lkolo", "-lm", f"-Wl,-rpath,{BUILD}/lib"], check=True)
-    return target
+    return compile_program("replica/sparse_ranks.c", tmp_path_factory.mktemp("sparse"))
 
 
 def train(program, ranks, words, samples, *how, threads=1000):

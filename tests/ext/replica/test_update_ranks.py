@@ -1,25 +1,18 @@
 """Updates over ranks: gathered batches, loss scaling, and the optimizer's state as kolo_broadcast_variables() hands it over."""
 import os
 import shutil
-import subprocess
-from pathlib import Path
 
 import patience
 import pytest
+from mpi_workshop import BUILD, compile_program
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 
 pytestmark = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not there: apt install openmpi-bin")
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    target = tmp_path_factory.mktemp("ranks") / "update_ranks"
-    subprocess.run(["gcc", "-std=gnu17", "-O2", f"-I{ROOT}/ext/include", f"-I{ROOT}/ext", HERE / "update_ranks.c", "-o", target,
-                    f"-L{BUILD}/lib", "-lkolo", "-lm", f"-Wl,-rpath,{BUILD}/lib"], check=True)
-    return target
+    return compile_program("replica/update_ranks.c", tmp_path_factory.mktemp("ranks"))
 
 
 def lines(program, ranks, *options):

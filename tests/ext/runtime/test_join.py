@@ -1,22 +1,15 @@
 """kolo_join(): ranks that have nothing more to do answer the calls of the others."""
 import re
-import subprocess
 
 import pytest
-from mpi_workshop import BUILD, FLAGS, ROOT, make_small_pieces, mpirun, pytestmark  # noqa: F401
-
-
-def compile_ranks(target, library):
-    source = ROOT / "tests/ext/runtime/join_ranks.c"
-    subprocess.run(["gcc", *FLAGS, source, "-o", target, f"-L{library}", "-lkolo", "-lm", f"-Wl,-rpath,{library}"], check=True)
-    return target
+from mpi_workshop import compile_program, make_small_pieces, mpirun, pytestmark  # noqa: F401
 
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
     library = make_small_pieces(tmp_path_factory.mktemp("messages"), piece=40000)
-    plain = compile_ranks(tmp_path_factory.mktemp("join") / "join_ranks", BUILD / "lib")
-    pieces = compile_ranks(library / "join_ranks", library)
+    plain = compile_program("runtime/join_ranks.c", tmp_path_factory.mktemp("join"))
+    pieces = compile_program("runtime/join_ranks.c", library, library=library)
     return {"shared": (plain, 1000), "cores": (plain, 1), "messages": (pieces, 1000), "spinning": (pieces, 1)}
 
 

@@ -1,30 +1,23 @@
 """All-reduces of a learner's own: kolo_check_comm() tells right ones from wrong ones, and training uses them."""
 import re
 import shutil
-import subprocess
 
 import patience
 import pytest
-from mpi_workshop import BUILD, FLAGS, ROOT, make_small_pieces, mpirun
+from mpi_workshop import compile_program, make_small_pieces, mpirun
 
 pytestmark = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not there: apt install openmpi-bin")
 
 
-def compile_ranks(target, library):
-    source = ROOT / "tests/ext/runtime/own_comm_ranks.c"
-    subprocess.run(["gcc", *FLAGS, source, "-o", target, f"-L{library}", "-lkolo", "-lm", f"-Wl,-rpath,{library}"], check=True)
-    return target
-
-
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    return compile_ranks(tmp_path_factory.mktemp("own") / "own_comm_ranks", BUILD / "lib")
+    return compile_program("runtime/own_comm_ranks.c", tmp_path_factory.mktemp("own"))
 
 
 @pytest.fixture(scope="module")
 def by_messages(tmp_path_factory):
     library = make_small_pieces(tmp_path_factory.mktemp("messages"), piece=2**30)
-    return compile_ranks(library / "own_comm_ranks", library)
+    return compile_program("runtime/own_comm_ranks.c", library, library=library)
 
 
 def told(result):

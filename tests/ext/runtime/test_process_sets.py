@@ -1,23 +1,16 @@
 """Process sets: collectives of some ranks, in shared memory, by messages, and with ranks that spin."""
 import re
-import subprocess
 
 import patience
 import pytest
-from mpi_workshop import BUILD, FLAGS, ROOT, make_small_pieces, mpirun, pytestmark  # noqa: F401
-
-
-def compile_ranks(target, library):
-    source = ROOT / "tests/ext/runtime/set_ranks.c"
-    subprocess.run(["gcc", *FLAGS, source, "-o", target, f"-L{library}", "-lkolo", "-lm", f"-Wl,-rpath,{library}"], check=True)
-    return target
+from mpi_workshop import compile_program, make_small_pieces, mpirun, pytestmark  # noqa: F401
 
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
     library = make_small_pieces(tmp_path_factory.mktemp("small"))
-    plain = compile_ranks(tmp_path_factory.mktemp("sets") / "set_ranks", BUILD / "lib")
-    pieces = compile_ranks(library / "set_ranks", library)
+    plain = compile_program("runtime/set_ranks.c", tmp_path_factory.mktemp("sets"))
+    pieces = compile_program("runtime/set_ranks.c", library, library=library)
     return {"shared": (plain, 1000), "cores": (plain, 1), "messages": (pieces, 1000), "spinning": (pieces, 1)}
 
 
@@ -87,5 +80,4 @@ int main(void)
     return fine && !set ? kolo_finish() : 1;
 }
 """)
-    subprocess.run(["gcc", *FLAGS, source, "-o", tmp_path / "one", f"-L{BUILD}/lib", "-lkolo", f"-Wl,-rpath,{BUILD}/lib"], check=True)
-    assert patience.run([tmp_path / "one"]).returncode == 0
+    assert patience.run([compile_program(source, tmp_path)]).returncode == 0

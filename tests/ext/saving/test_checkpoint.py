@@ -2,26 +2,19 @@
 was not: sgd and adam, dropout, validation, several devices and ranks, between epochs and within one."""
 import json
 import os
-import subprocess
-from pathlib import Path
 
 import patience
 import pytest
+from mpi_workshop import BUILD, compile_program
 from safetensors.numpy import load_file
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 EPOCHS, STEPS = 4, 6  # 311 samples in steps of 60: the last of an epoch has 11
 LIMIT = 120
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    target = tmp_path_factory.mktemp("checkpoint") / "program"
-    subprocess.run(["gcc", "-std=gnu17", f"-I{ROOT}/ext/include", HERE / "checkpoint_program.c", "-o", target,
-                    f"-L{BUILD}/lib", "-lkolo", f"-Wl,-rpath,{BUILD}/lib"], check=True)  # fmt: skip
-    return target
+    return compile_program("saving/checkpoint_program.c", tmp_path_factory.mktemp("checkpoint"))
 
 
 def run(program, ranks=1, **options):

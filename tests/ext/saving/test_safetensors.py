@@ -1,26 +1,16 @@
 """save.c against the safetensors package: each opens what the other wrote."""
-import os
 import subprocess
-from pathlib import Path
 
 import numpy
 import pytest
+from mpi_workshop import compile_program
 from safetensors.numpy import load_file, save_file
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    target = tmp_path_factory.mktemp("safetensors") / "program"
-    subprocess.run(
-        ["gcc", "-std=gnu17", f"-I{ROOT}/ext/include", HERE / "safetensors_program.c", "-o", target, f"-L{BUILD}/lib",
-         "-lkolo", f"-Wl,-rpath,{BUILD}/lib"],
-        check=True,
-    )
-    return target
+    return compile_program("saving/safetensors_program.c", tmp_path_factory.mktemp("safetensors"))
 
 
 @pytest.fixture

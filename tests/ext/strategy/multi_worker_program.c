@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../core/checksum.h"
+
 static int words;
 static char **word;
 
@@ -19,19 +21,6 @@ static int number(const char *name, int fallback)
     for (int i = 1; i < words; i++)
         if (strncmp(word[i], name, length) == 0 && word[i][length] == '=') return atoi(word[i] + length + 1);
     return fallback;
-}
-
-static uint64_t hash_of(kolo_model *model)
-{
-    uint64_t hash = 0xCBF29CE484222325u;
-    kolo_weight weight;
-    for (int i = 0; (weight = kolo_weight_get(model, i)).count > 0; i++)
-        for (int64_t k = 0; k < weight.count; k++) {
-            uint32_t bits;
-            memcpy(&bits, &weight.values[k], sizeof bits);
-            hash = (hash ^ bits) * 0x100000001B3u;
-        }
-    return hash;
 }
 
 /* Waits in each step; rank `leave` ends its process without a word in its fourth. */
@@ -53,7 +42,7 @@ static void train(kolo_model *model, kolo_data *data)
     if (!history) return;
     const kolo_epoch *last = &history->epoch[history->epochs - 1];
     printf("%d %d %d %.9g %016llx\n", kolo_rank(), kolo_size(), last->steps, last->loss,
-           (unsigned long long)hash_of(model));
+           (unsigned long long)checksum(model));
 }
 
 int main(int argc, char **argv)

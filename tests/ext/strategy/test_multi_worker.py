@@ -1,26 +1,19 @@
 """kolo_multi_worker_mirrored(): ranks that train together without kolo_distributed(), on one global batch."""
 import os
 import shutil
-import subprocess
-from pathlib import Path
 
 import by_hand
 import patience
 import pytest
+from mpi_workshop import BUILD, compile_program
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 
 needs_mpi = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not there: apt install openmpi-bin")
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    target = tmp_path_factory.mktemp("workers") / "multi_worker_program"
-    subprocess.run(["gcc", "-std=gnu17", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/ext/include", HERE / "multi_worker_program.c",
-                    "-o", target, f"-L{BUILD}/lib", "-lkolo", f"-Wl,-rpath,{BUILD}/lib"], check=True)  # fmt: skip
-    return target
+    return compile_program("strategy/multi_worker_program.c", tmp_path_factory.mktemp("workers"))
 
 
 def environment(**variables):

@@ -1,25 +1,17 @@
 """kolo_fit over ranks: what they must agree on, and what is a rank's own."""
-import os
 import shutil
-import subprocess
-from pathlib import Path
 
 import patience
 import pytest
+from mpi_workshop import BUILD, compile_program
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 
 pytestmark = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not there: apt install openmpi-bin")
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    target = tmp_path_factory.mktemp("fit") / "fit_ranks"
-    subprocess.run(["gcc", "-std=gnu17", "-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{ROOT}/ext/include", HERE / "fit_ranks.c", "-o",
-                    target, f"-L{BUILD}/lib", "-lkolo", "-lm", f"-Wl,-rpath,{BUILD}/lib"], check=True)
-    return target
+    return compile_program("training/fit_ranks.c", tmp_path_factory.mktemp("fit"))
 
 
 def lines(program, *options, ranks):
