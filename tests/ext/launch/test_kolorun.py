@@ -351,17 +351,19 @@ def test_background_output_is_not_cut_off():
     assert by_rank(run("-np", 1, "sh", "-c", "(sleep 0.5; echo late) & echo early").out) == {0: [b"early", b"late"]}
 
 
-@pytest.mark.parametrize("signal_sent, code, seconds", [(signal.SIGINT, 130, 2), (signal.SIGTERM, 143, 2), (signal.SIGHUP, 129, 2)])
-@pytest.mark.parametrize("stubborn", [False, True])
-def test_signals_end_the_job(programs, signal_sent, code, seconds, stubborn):
+@pytest.mark.parametrize("signal_sent, stubborn", [
+    (signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGHUP, False),
+    *(pytest.param(*case, marks=pytest.mark.long("the same with another signal")) for case in [
+        (signal.SIGINT, False), (signal.SIGTERM, True), (signal.SIGHUP, True)])])
+def test_signals_end_the_job(programs, signal_sent, stubborn):
     job = Job("-np", 4, "--stop-timeout", 1, programs / "misbehave", "hang", env={"STUBBORN": "1"} if stubborn else {})
     job.read_until(b"rank 0 is there")
     start = patience.now()
     os.killpg(job.process.pid, signal_sent)  # as a terminal or Jupyter sends it
     job.finish(timeout=10)
     took = patience.now() - start
-    assert job.code == code and not job.left()
-    assert took < seconds + 0.5, f"took {took:.2f} s"
+    assert job.code == 128 + signal_sent and not job.left()
+    assert took < 2.5, f"took {took:.2f} s"
     assert len(sentences(job.err)) == 1
 
 
