@@ -12,7 +12,14 @@ from source_code.test_wrong_use import refused
 TFRECORD, CIFAR10, VAE = (BUILD / "bin" / name for name in ("mnist_tfrecord", "cifar10", "vae"))
 PROGRAMS = [TFRECORD, CIFAR10, VAE]
 SIDE = 16
-every_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
+MORE = pytest.mark.long("more of the same")
+
+
+def name(value):
+    return value.name if value in PROGRAMS else None
+
+
+every_program = pytest.mark.parametrize("program", PROGRAMS, ids=name)
 
 
 @pytest.fixture(scope="session")
@@ -111,8 +118,9 @@ def test_learns_classes(tmp_path, stripes, program):
     assert made.epochs[-1]["val_accuracy"] >= 0.9
 
 
-@every_program
-@pytest.mark.parametrize("ranks, devices", [(None, 2), (2, None)])
+@pytest.mark.parametrize("program, ranks, devices", [
+    (TFRECORD, None, 2), (TFRECORD, 2, None), (CIFAR10, 2, None), (VAE, None, 2),
+    pytest.param(CIFAR10, None, 2, marks=MORE), pytest.param(VAE, 2, None, marks=MORE)], ids=name)
 def test_devices_and_ranks_equal_one(tmp_path, data, one_device, program, ranks, devices):
     one = one_device(program)
     spread = ["--devices", devices] if devices else []
@@ -121,7 +129,7 @@ def test_devices_and_ranks_equal_one(tmp_path, data, one_device, program, ranks,
     assert (many.ranks, many.devices) == (ranks or 1, devices or 1)
 
 
-@pytest.mark.parametrize("program", [TFRECORD, CIFAR10], ids=lambda p: p.name)
+@pytest.mark.parametrize("program", [CIFAR10, pytest.param(TFRECORD, marks=MORE)], ids=name)
 def test_per_device_is_times_the_devices(tmp_path, data, program):
     """2 devices of 24 and 1e-3 are 48 and 2e-3; under kolorun the batch is each rank's own already."""
     asked = trained(tmp_path, data, program, "--deterministic", "--learning-rate", 2e-3)
@@ -210,9 +218,9 @@ BATCH_MB = 48 * SIDE * SIDE * 4e-6
 
 
 @pytest.mark.parametrize("feed, slicing, copies", [
-    (["synchronous"], "host", 1),  # into the microbatches
+    pytest.param(["synchronous"], "host", 1, marks=MORE),  # into the microbatches
     (["queue", "--queue-capacity", 2, "--feed-threads", 3], "host", 2),  # into the queue, and from there
-    (["device-queue"], "host", 2),  # into the devices' queues, of which each holds a share
+    pytest.param(["device-queue"], "host", 2, marks=MORE),  # into the devices' queues, of which each holds a share
     (["queue"], "device", 4),  # into the queue, from there to each device, and from the device's memory
     (["device-queue"], "device", 3),  # without the queue of the process
 ])
@@ -298,7 +306,7 @@ def test_the_divergence_counts(tmp_path, data):
     assert math.isclose(losses[2] - losses[1], losses[1] - losses[0], rel_tol=1e-3)
 
 
-@pytest.mark.parametrize("ranks", [None, 2])
+@pytest.mark.parametrize("ranks", [None, pytest.param(2, marks=MORE)])
 def test_digits_are_drawn(tmp_path, data, ranks):
     file = tmp_path / "digits.png"
     trained(tmp_path, data, VAE, "--samples", file, epochs=1, ranks=ranks)
