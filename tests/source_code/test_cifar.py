@@ -139,6 +139,7 @@ def test_ranks_and_devices_agree(tmp_path, data, options):
     assert alone.epochs == devices.epochs == ranks.epochs
 
 
+@pytest.mark.long("60,000 images are drawn")
 def test_drawn_images(tmp_path):
     trained = cifar(tmp_path, "synthetic", "--steps-per-epoch", 2, "--no-validation", epochs=1)
     assert trained.epochs[0]["images"] == 96 and trained.epochs[0]["val_loss"] is None
