@@ -250,7 +250,13 @@ def test_a_hanging_python_test_is_named_and_the_rest_runs(tree):
 
 
 def alive(word):
-    return [f for f in Path("/proc").glob("[0-9]*") if word in (f / "cmdline").read_text().split("\0")]
+    def has_it(folder):
+        try:
+            return word in (folder / "cmdline").read_text().split("\0")
+        except OSError:  # it has ended since the folder was listed
+            return False
+
+    return [folder for folder in Path("/proc").glob("[0-9]*") if has_it(folder)]
 
 
 def test_nothing_outlives_its_test(tree):
