@@ -91,12 +91,13 @@ def test_under_another_program(tree):
     assert runner(tree, "--under", "env A=1") == (0, "1 passed, 0 failed, 0 skipped")
 
 
-@pytest.mark.parametrize("bad, line", [("bad", "2 passed, 1 failed, 0 skipped"),
-                                       ("leaves", "1 passed, 1 failed, 0 skipped"),
-                                       ("killed", "1 passed, 1 failed, 0 skipped")])
-def test_c_failures(tree, bad, line):
-    write(tree, "one", "good", bad, "good_again")
-    assert runner(tree) == (1, line)
+def test_c_failures(tree):
+    for bad in "bad", "leaves", "killed":
+        write(tree, bad, "good", bad, "good_again")
+    code, lines = said(tree)
+    assert (code, lines[-1]) == (1, "4 passed, 3 failed, 0 skipped")
+    for line in "bad_test.c: 2 passed, 1 failed", "leaves_test.c: 1 passed, 1 failed", "killed_test.c: 1 passed, 1 failed":
+        named(lines, f"FAILED  ext/{line}")
 
 
 def test_a_python_failure(tree):
@@ -135,6 +136,14 @@ def test_what_is_long_is_in_the_other_part(tree):
     assert runner(tree, "ext") == (1, "4 passed, 1 failed, 0 skipped")
 
 
+def test_a_file_that_is_long_as_a_whole_is_not_started_for_the_short_part(tree):
+    write(tree, "one", "good")
+    write_python(tree, "two", "pytestmark = [pytest.mark.LONG('it trains')]\ndef test_a(): pass\n".replace("LONG", "long"))
+    code, lines = said(tree, "--part", "short")
+    assert (code, lines[-1]) == (0, "1 passed, 0 failed, 0 skipped") and "two_test" not in "".join(lines)
+    assert runner(tree, "--part", "long") == (0, "1 passed, 0 failed, 0 skipped")
+
+
 def test_two_run_side_by_side(tree):
     """Each ends only after the other began."""
     write(tree, "one", "waits")
@@ -164,18 +173,31 @@ class Idle:
         return self.looks >= 0
 
 
-def number_started(monkeypatch, jobs, looks):
+def numbers_started(monkeypatch, jobs, looks, waits=()):
+    """Which of a hundred units, if cores are idle so often; those of the numbers `waits` mostly waited the last time."""
     monkeypatch.setattr(lanes, "Running", lambda unit, *_: SimpleNamespace(unit=unit))
-    started = lanes.Lanes([SimpleNamespace(alone=False) for _ in range(100)], jobs, 1, None)
+    started = lanes.Lanes([SimpleNamespace(alone=False, name=number) for number in range(100)], jobs, 1, None)
+    started.known = {number: [9, 2 if number in waits else 4] for number in range(100)}
     started.idle_cores = Idle(looks)
     started.start_what_fits()
-    return len(started.running)
+    return [one.unit.name for one in started.running]
+
+
+def number_started(*words):
+    return len(numbers_started(*words))
 
 
 def test_more_run_side_by_side_while_cores_are_idle(monkeypatch):
     usual = len(os.sched_getaffinity(0)) + 1
     assert [number_started(monkeypatch, 0, looks) for looks in (0, 1, 1000)] == [usual, usual + 1, usual + 1]
     assert number_started(monkeypatch, 3, 1000) == 3
+
+
+def test_two_more_that_mostly_wait_join_while_cores_are_idle(monkeypatch):
+    first = [*range(len(os.sched_getaffinity(0)) + 2)]
+    assert numbers_started(monkeypatch, 0, 1000, {96, 98, 99}) == [*first, 96, 98]
+    assert numbers_started(monkeypatch, 0, 2, {96, 98, 99}) == [*first, 96]
+    assert numbers_started(monkeypatch, 3, 1000, {96, 98, 99}) == [0, 1, 2]
 
 
 def test_cores_are_idle_if_half_of_one_is(monkeypatch):
@@ -228,7 +250,13 @@ def test_a_hanging_python_test_is_named_and_the_rest_runs(tree):
 
 
 def alive(word):
-    return [f for f in Path("/proc").glob("[0-9]*") if word in (f / "cmdline").read_text().split("\0")]
+    def has_it(folder):
+        try:
+            return word in (folder / "cmdline").read_text().split("\0")
+        except OSError:  # it has ended since the folder was listed
+            return False
+
+    return [folder for folder in Path("/proc").glob("[0-9]*") if has_it(folder)]
 
 
 def test_nothing_outlives_its_test(tree):

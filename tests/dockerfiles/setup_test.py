@@ -67,6 +67,7 @@ def test_no_half_made_environment(checkout):
     assert [path.name for path in checkout.iterdir()] == ["dockerfiles"]
 
 
+@pytest.mark.long("another environment with pip in it is made")
 def test_the_old_environment_survives_a_failed_renewal(checkout):
     break_requirements(checkout)
     (checkout / ".venv").mkdir()

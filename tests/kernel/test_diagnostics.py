@@ -220,7 +220,8 @@ def test_good_cells_are_met_with_silence(kernel, code):
     assert outcome.status == "ok" and outcome.stderr == "", outcome.error + outcome.stderr
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [name if number % 4 == 0 else pytest.param(name, marks=pytest.mark.long("32 programs"))
+                                  for number, name in enumerate(PROGRAMS)])
 def test_a_textbook_s_program_is_met_with_silence(kernel, name):
     """As a program, as a cell, and gcc agrees that nothing is to be said."""
     program = PROGRAMS[name]

@@ -15,6 +15,8 @@ INCLUDES = "#define _GNU_SOURCE\n" + "".join(f"#include <{name}.h>\n" for name i
     "stdio stdlib string unistd signal pthread setjmp fcntl errno fenv wchar time stdint sys/wait sys/time sys/resource "
     "sys/mman sys/prctl sys/ptrace sys/syscall").split()) + "int keep = 5;"
 
+MORE = pytest.mark.long("more of the same")
+
 
 @pytest.fixture(scope="module")
 def kernel():
@@ -189,7 +191,7 @@ def test_a_child_that_eats_memory_costs_no_variables(small):
     assert small.run("keep").value == "5"
 
 
-@pytest.mark.parametrize("code", ["for (;;) fork();", "void *nap(void *p) { pause(); return p; }\npthread_t napper;\n"
+@pytest.mark.parametrize("code", [pytest.param("for (;;) fork();", marks=MORE), "void *nap(void *p) { pause(); return p; }\npthread_t napper;\n"
                                   "for (;;) pthread_create(&napper, NULL, nap, NULL);"])
 def test_too_many_processes_or_threads_are_ended(kernel, code):
     outcome = kernel.run(code, timeout=40)
@@ -218,7 +220,7 @@ def test_ranks_start_beside_a_process_that_has_started_mpi(kernel):
     assert kernel.run("!env | grep -c -e ^OMPI_ -e ^PMIX_").stdout == "0\n"
 
 
-@pytest.mark.parametrize("delay", [0, 0, 0.005, 0.02, 0.05])
+@pytest.mark.parametrize("delay", [0, 0.005, *(pytest.param(delay, marks=MORE) for delay in (0, 0.02, 0.05))])
 def test_an_interrupt_at_the_moment_of_the_request_ends_the_cell(kernel, delay):
     time.sleep(0.3)  # a failed cell aborts those that come at once
     request = kernel.client.execute("for (;;) keep = 5;")
@@ -234,22 +236,22 @@ def test_an_interrupt_at_the_moment_of_the_request_ends_the_cell(kernel, delay):
 
 
 @pytest.mark.parametrize("code, limit", [
-    ('for (;;) { FILE *f = fopen("/dev/null", "w"); fprintf(f, "x"); fclose(f); }', 1.5),
+    pytest.param('for (;;) { FILE *f = fopen("/dev/null", "w"); fprintf(f, "x"); fclose(f); }', 1.5, marks=MORE),
     ("pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; pthread_mutex_lock(&mutex); pthread_mutex_lock(&mutex);", 1.5),
     ("sigset_t full; sigfillset(&full); sigprocmask(SIG_BLOCK, &full, NULL); for (;;);", 1.5),
-    ("void swallow(int n) { }\nsignal(SIGINT, swallow); for (;;) sleep(1);", 1.5),
-    ('system("sleep 300000");', 1.5),
+    pytest.param("void swallow(int n) { }\nsignal(SIGINT, swallow); for (;;) sleep(1);", 1.5, marks=MORE),
+    pytest.param('system("sleep 300000");', 1.5, marks=MORE),
     ('FILE *pipe_end = popen("sleep 300000", "r"); getc(pipe_end);', 1.5),
-    ("if (fork() == 0) sleep(300000);\nwait(NULL);", 1.5),
-    ("int compare(const void *a, const void *b) { usleep(100); return rand() - rand(); }\nint v[100000]; qsort(v, 100000, 4, compare);", 1.5),
-    ("int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\nfib(60)", 1.5),
+    pytest.param("if (fork() == 0) sleep(300000);\nwait(NULL);", 1.5, marks=MORE),
+    pytest.param("int compare(const void *a, const void *b) { usleep(100); return rand() - rand(); }\nint v[100000]; qsort(v, 100000, 4, compare);", 1.5, marks=MORE),
+    pytest.param("int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\nfib(60)", 1.5, marks=MORE),
     ('int number; scanf("%d", &number);', 1.5),
-    ("!cat", 1.5),
-    ("#include <mpi.h>\ndouble x; MPI_Init(NULL, NULL); MPI_Recv(&x, 1, MPI_DOUBLE, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);", 1.5),
+    pytest.param("!cat", 1.5, marks=MORE),
+    pytest.param("#include <mpi.h>\ndouble x; MPI_Init(NULL, NULL); MPI_Recv(&x, 1, MPI_DOUBLE, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);", 1.5, marks=MORE),
 ])
 def test_interrupts(kernel, code, limit):
     kernel.run("keep = 5;")
-    outcome = kernel.run(code, interrupt_after=0.8, allow_stdin=True, timeout=20)
+    outcome = kernel.run(code, interrupt_after=0.5, allow_stdin=True, timeout=20)
     assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and outcome.seconds <= limit
     assert kernel.run("keep").value == ("0" if "MPI" in code else "5")
 

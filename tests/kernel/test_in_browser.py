@@ -26,6 +26,10 @@ CELLS = [
     'p.x',
     'dist',
     'paint == ',
+    """kolo_data *digits = kolo_synthetic_digits(.split = KOLO_TRAIN, .samples = 2000);
+kolo_model *model = kolo_sequential(kolo_input(28, 28, 1), kolo_flatten(), kolo_dense(10));
+kolo_compile(model, .optimizer = kolo_adam(), .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY});
+kolo_fit(model, digits, .epochs = 3);""",
 ]
 
 
@@ -135,10 +139,20 @@ def test_what_fits_is_offered_first_with_its_type(notebook):
 
 def test_a_plot(notebook):
     notebook.run(6)
-    picture = notebook.output(6).locator("img, svg").first
+    picture = notebook.output(6).locator("img, svg").first  # SVG arrives as an image of JupyterLab's own making
     picture.wait_for(state="visible")
-    assert picture.bounding_box()["width"] > 300
+    notebook.page.wait_for_function("""() => [...document.querySelectorAll('.jp-OutputArea-output img')]
+        .every(picture => picture.complete && picture.naturalWidth > 300)""")
+    box = picture.bounding_box()
+    assert box["width"] > 300 and box["height"] > 150
     notebook.picture("kernel-plot")
+
+
+def test_a_training_draws_its_bars(notebook):
+    lines = notebook.run(14).strip().splitlines()
+    notebook.picture("kernel-training")
+    assert lines[0].startswith("Epoch 1/3"), lines
+    assert len(lines) >= 6 and all("━" * 20 in line and "loss" in line for line in lines[1:6:2]), lines  # drawn over, not repeated
 
 
 def test_mistakes_are_shown_where_they_are(notebook):

@@ -227,14 +227,14 @@ MORE = pytest.mark.long("the same once more with another cell")
 
 
 @pytest.mark.parametrize("code", [
-    "for (;;) rank = rank;",
+    pytest.param("for (;;) rank = rank;", marks=MORE),
     "sleep(300000);",
     pytest.param("for (;;) free(malloc(10));", marks=MORE),
     pytest.param('for (;;) printf("x");', marks=MORE),
     pytest.param('for (long i = 0;; i++) printf("%ld\\n", i);', marks=MORE),
     pytest.param("if (rank) sleep(300000); else for (;;) rank = rank;", marks=MORE),
     pytest.param("if (rank == 2) sleep(300000);", marks=MORE),
-    "!sleep 300000",
+    pytest.param("!sleep 300000", marks=MORE),
     pytest.param("signal(SIGINT, SIG_IGN); for (;;) rank = rank;", marks=MORE),
 ])
 def test_interrupt_keeps_the_variables(four, code):
@@ -252,7 +252,7 @@ def test_interrupt_of_a_deadlock_names_who_hung_and_where(four):
 
 def test_interrupt_of_collective_calls_without_end(four):
     outcome = four.run("%%ranks\nfor (;;) {\n    int s;\n    MPI_Allreduce(&rank, &s, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);\n}",
-                       interrupt_after=1)
+                       interrupt_after=0.5)
     assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and outcome.seconds <= 3
     if "starts them again" in outcome.error:  # else all were between two calls, and stepped out of
         ended(four, outcome, "in MPI_Allreduce at In[", "]:4")
@@ -270,14 +270,14 @@ def test_a_hang_is_remarked_on_once(four):
 
 @pytest.mark.parametrize("code, words", [
     ("int *p = NULL;\n*p = 1;", ["rank 2: Segmentation fault at In[", "]:4", "*p = 1;"]),
-    ("abort();", ["rank 2: Aborted at In[", "]:3"]),
+    pytest.param("abort();", ["rank 2: Aborted at In[", "]:3"], marks=MORE),
     ("exit(3);", ["rank 2: exit(3) was called at In[", "]:3"]),
-    ("_exit(4);", ["rank 2: exit(4) was called at In["]),
-    ("MPI_Abort(MPI_COMM_WORLD, 5);", ["rank 2: exit(5) was called at In[", "]:3"]),
-    ("MPI_Send(&rank, 1, MPI_INT, 77, 0, MPI_COMM_WORLD);", ["rank 2: Aborted at In[", "]:3"]),
-    ("raise(SIGKILL);", ["rank 2: Killed"]),
+    pytest.param("_exit(4);", ["rank 2: exit(4) was called at In["], marks=MORE),
+    pytest.param("MPI_Abort(MPI_COMM_WORLD, 5);", ["rank 2: exit(5) was called at In[", "]:3"], marks=MORE),
+    pytest.param("MPI_Send(&rank, 1, MPI_INT, 77, 0, MPI_COMM_WORLD);", ["rank 2: Aborted at In[", "]:3"], marks=MORE),
+    pytest.param("raise(SIGKILL);", ["rank 2: Killed"], marks=MORE),
     ("raise(SIGSTOP);", ["rank 2", "stopped"]),
-    ("deep(0);", ["rank 2: Stack overflow", "deep() called itself"]),
+    pytest.param("deep(0);", ["rank 2: Stack overflow", "deep() called itself"], marks=MORE),
 ])
 def test_a_rank_that_fails_is_named(four, code, words):
     outcome = four.run("%%ranks\nif (rank == 2) {\n" + code + "\n}\nMPI_Barrier(MPI_COMM_WORLD);")
@@ -295,8 +295,9 @@ def test_what_was_printed_before_the_fault_is_shown(four):
     ended(four, outcome, "rank 1: Aborted")
 
 
-@pytest.mark.parametrize("program, number", [("kolo-rank", signal.SIGKILL), ("kolo-rank", signal.SIGSTOP),
-                                             ("kolo-worker", signal.SIGKILL), ("mpirun", signal.SIGKILL)])
+@pytest.mark.parametrize("program, number", [
+    ("kolo-rank", signal.SIGSTOP), ("mpirun", signal.SIGKILL),
+    pytest.param("kolo-rank", signal.SIGKILL, marks=MORE), pytest.param("kolo-worker", signal.SIGKILL, marks=MORE)])
 def test_a_rank_that_somebody_else_ends_is_noticed(four, program, number):
     victim = workers(four)[1] if program == "kolo-worker" else descendants(four.process, program)[-1]
     timer = threading.Timer(0.5, os.kill, (victim, number))
@@ -332,7 +333,7 @@ def test_a_new_job_is_new(kernel):
     assert kernel.run("%ranks").stdout.startswith("no ranks")
 
 
-@pytest.mark.parametrize("magic", ["%restart", "%reset"])
+@pytest.mark.parametrize("magic", ["%restart", pytest.param("%reset", marks=MORE)])
 def test_restart_and_reset_end_the_ranks(magic):
     k = Kernel()
     try:
@@ -354,6 +355,7 @@ def test_a_crash_here_spares_the_ranks(kernel):
     kernel.run("%ranks 0")
 
 
+@MORE
 def test_eight_ranks(kernel):
     outcome = start(kernel, 8)
     assert re.match(r"8 ranks started in [\d.]+ s: 0-7 on ", outcome.stdout)
@@ -378,8 +380,9 @@ def left_behind(mark, seconds):
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("brutally", [False, True])
-@pytest.mark.parametrize("code", ["if (!fork()) { setsid(); for (;;) pause(); }", None])
+@pytest.mark.parametrize("code, brutally", [(None, False), ("if (!fork()) { setsid(); for (;;) pause(); }", True),
+                                            pytest.param(None, True, marks=MORE),
+                                            pytest.param("if (!fork()) { setsid(); for (;;) pause(); }", False, marks=MORE)])
 def test_no_process_is_left_behind(brutally, code):
     mark = f"ranks-{os.getpid()}-{brutally}-{bool(code)}"
     k = Kernel(KOLO_TEST_MARK=mark)
@@ -417,7 +420,7 @@ def test_training_over_two_ranks():
                         "                                 .callbacks = {kolo_broadcast_variables(0)});\nh->ranks")
         assert outcome.value == "[0,1] 2" and "[0] Epoch 2/2" in outcome.stdout, outcome.error
         assert lines_of(outcome.stdout, 1) == []
-        outcome = k.run("%%ranks\nkolo_fit(model, digits, .epochs = 100000, .batch_size = 128);", interrupt_after=1.5)
+        outcome = k.run("%%ranks\nkolo_fit(model, digits, .epochs = 100000, .batch_size = 128);", interrupt_after=0.7)
         assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and outcome.seconds <= 3
         assert k.run("%%ranks\nkolo_rank() + 10 * kolo_size()").value == "[0] 20\n[1] 21"
     finally:

@@ -6,6 +6,11 @@ from kernel.driver import Kernel, check
 from kernel.torture import PRELUDE, ROWS
 
 
+# Each topic has short tests in a file of its own: test_state.py, test_faults.py, test_survival.py.
+pytestmark = pytest.mark.long("all cells together take two minutes")
+CASES = [(topic, index) for topic, rows in ROWS.items() for index in range(len(rows))]
+
+
 @pytest.fixture(scope="module")
 def kernels():
     opened = {}
@@ -21,16 +26,7 @@ def kernel_for(kernels, topic):
     return kernels[topic]
 
 
-# The cells of a topic build on one another, so a topic is in one part as a whole. Faults and processes have short tests
-# in test_faults.py and test_survival.py, too.
-LONG = pytest.mark.long("all cells together take a minute and a half")
-
-
-def case(topic, index):
-    return pytest.param(topic, index, marks=LONG if topic in ("faults", "processes") else (), id=f"{topic}-{index}")
-
-
-@pytest.mark.parametrize("topic, index", [case(topic, index) for topic, rows in ROWS.items() for index in range(len(rows))])
+@pytest.mark.parametrize("topic, index", CASES, ids=[f"{topic}-{index}" for topic, index in CASES])
 def test_cell(kernels, topic, index):
     code, expected = ROWS[topic][index]
     kernel = kernel_for(kernels, topic)

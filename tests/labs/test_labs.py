@@ -191,6 +191,14 @@ def write_idx(folder, split, samples):
     (folder / f"{split}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 0x801, samples) + labels)
 
 
+@pytest.fixture
+def files(monkeypatch, tmp_path):
+    """As many digits as lesson 3's quick form takes: each of its programs would draw 60,000 of its own."""
+    write_idx(tmp_path / "files/mnist", "train", 2048)
+    write_idx(tmp_path / "files/mnist", "t10k", 500)
+    monkeypatch.setenv("KOLO_DATA", str(tmp_path / "files"))
+
+
 def run(copy, name):
     notebook = execute.execute(copy / name, quick=True)
     check_outputs(notebook)
@@ -205,16 +213,13 @@ def test_start_here_on_drawn_digits(copy, drawn):
 
 
 @pytest.mark.long("it runs Start_Here a second time")
-def test_start_here_on_files(copy, monkeypatch, tmp_path):
-    write_idx(tmp_path / "files/mnist", "train", 2000)
-    write_idx(tmp_path / "files/mnist", "t10k", 300)
-    monkeypatch.setenv("KOLO_DATA", str(tmp_path / "files"))
+def test_start_here_on_files(copy, files):
     text = printed(run(copy, START))
     assert "train-images-idx3-ubyte" in text and "drawn by Kolo" not in text
-    assert re.search(r"\d+ of 300 digits read", text)
+    assert re.search(r"\d+ of 500 digits read", text)
 
 
-@pytest.mark.long("it runs a lesson's cells; the short part has those of Start_Here and lesson 3")
+@pytest.mark.long("it runs a lesson's cells; the short part has those of Start_Here")
 def test_lesson_1(copy, drawn):
     text = printed(run(copy, INTRODUCTION))
     for table in "weak", "strong", "devices":
@@ -233,7 +238,8 @@ def test_solution_1(copy, drawn):
     assert text.count("right: expected") == 3 and "not yet" not in text
 
 
-def test_lesson_3(copy, drawn):
+@pytest.mark.long("it runs a lesson's cells; the short part has those of Start_Here")
+def test_lesson_3(copy, files):
     text = printed(run(copy, LESSON))
     for rank in range(4):
         assert f"[1,{rank}]<stdout>:rank {rank} of 4, local rank {rank}" in text
@@ -248,7 +254,7 @@ def test_lesson_3(copy, drawn):
 
 
 @pytest.mark.long("it runs a lesson's cells once more, with the exercise done")
-def test_solution_3(copy, drawn):
+def test_solution_3(copy, files):
     text = printed(run(copy, SOLUTION))
     assert text.count("right: expected") == 2 and "not yet" not in text
 

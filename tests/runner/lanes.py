@@ -1,5 +1,6 @@
 """Runs units side by side: one more than there are cores, and one more again while cores are idle, since many of them wait.
-Those that want to be alone run one by one after the rest.
+If cores are idle even then, up to two units join that mostly waited the last time. Those that want to be alone run one by one
+after the rest.
 
 Each has a session of its own, its output in a file, and a limit that stretches with the load.
 """
@@ -74,9 +75,10 @@ class Running:
 
 
 def read_times(file):
-    """Seconds by the name of a unit. Nothing where no run wrote them, or one that was killed while it did."""
+    """By the name of a unit its seconds, and those of them that it computed. Nothing where no run wrote them, or one that
+    was killed while it did."""
     try:
-        return json.loads(file.read_text())
+        return {name: times for name, times in json.loads(file.read_text()).items() if isinstance(times, list)}
     except (OSError, ValueError):
         return {}
 
@@ -114,42 +116,51 @@ class IdleCores:
 class Lanes:
     """At most `jobs` units run side by side; 0: as the top of this file says."""
 
+    WAITS = 1 / 3  # of a core, at most, is what a unit uses that mostly waits
+
     def __init__(self, units, jobs, limit, folder):
-        self.waiting, self.running = units, []
+        self.waiting, self.running, self.known = units, [], {}
         self.limit, self.folder, self.stopped = limit, folder, None
         self.usual = jobs or len(os.sched_getaffinity(0)) + 1
-        self.most = jobs or self.usual + 1  # with more, the kernel may be too slow for its own limits
+        self.of_any_kind = jobs or self.usual + 1  # with more, the kernel may be too slow for its own limits
+        self.most = jobs or self.of_any_kind + 2
         self.idle_cores = IdleCores()
 
     def stop(self, why):
         """For a handler of signals: the loop below ends what runs, and returns."""
         self.stopped = self.stopped or why
 
-    def fits(self, unit):
-        """Whether the unit may start now."""
-        if unit.alone or (self.running and self.running[0].unit.alone):
-            return not self.running
-        number = len(self.running)
-        return number < self.usual or (number < self.most and self.idle_cores.are_there())
+    def mostly_waits(self, unit):
+        seconds, computed = self.known.get(unit.name, (0, 0))
+        return not unit.alone and computed < self.WAITS * seconds
+
+    def next_unit(self):
+        """The one that may start now, or None."""
+        first, number = self.waiting[0], len(self.running)
+        if first.alone or (self.running and self.running[0].unit.alone):
+            return None if self.running else first
+        if number >= self.usual and not (number < self.most and self.idle_cores.are_there()):
+            return None
+        return first if number < self.of_any_kind else next(filter(self.mostly_waits, self.waiting), None)
 
     def start_what_fits(self):
-        while self.waiting and self.fits(self.waiting[0]):
-            unit = self.waiting.pop(0)
+        while self.waiting and (unit := self.next_unit()):
+            self.waiting.remove(unit)
             self.running.append(Running(unit, self.limit, self.folder, len(self.waiting)))
 
     def run(self, report, times):
         """Reports each unit as it ends. What was not reached is left in `waiting`. The longest come first, by what they
         took the last time."""
-        known = read_times(times)
-        self.waiting.sort(key=lambda unit: (unit.alone, -known.get(unit.name, unit.guess)))
+        self.known = read_times(times)
+        self.waiting.sort(key=lambda unit: (unit.alone, -self.known.get(unit.name, [unit.guess])[0]))
         while not self.stopped and (self.waiting or self.running):
             self.start_what_fits()
             time.sleep(0.02)
             for one in [one for one in self.running if one.has_ended()]:
                 self.running.remove(one)
-                known[one.unit.name] = round(one.seconds, 1)
+                self.known[one.unit.name] = [round(one.seconds, 1), round(one.processor, 1)]
                 report(one)
         for one in self.running:
             one.end(f"{self.stopped} while it ran")
             report(one)
-        times.write_text(json.dumps(known, indent=0, sort_keys=True))
+        times.write_text(json.dumps(self.known, sort_keys=True).replace("], ", "],\n"))

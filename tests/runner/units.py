@@ -49,6 +49,8 @@ def pytest_units(source, part):
     long, alone = (bool(re.search(rf"\bmark\.{mark}\(", text)) for mark in ("long", "alone"))
     if part == "long" and not long:
         return []
+    if part == "short" and re.search(r"^pytestmark\b.*\bmark\.long\(", text, re.MULTILINE):
+        return []  # all of it is long
     for by_itself in (False, True) if alone else (False,):
         wanted = ["alone" if by_itself else "not alone"] if alone else []
         wanted += {"all": [], "short": ["not long"] if long else [], "long": ["long"]}[part]

@@ -53,14 +53,21 @@ def test_help():
 # ---- Training ----
 
 
+MORE = pytest.mark.long("the same with other options")
+
+
+def words(options):
+    return "-".join(map(str, options)).replace("--", "") or "plain"
+
+
 @pytest.mark.parametrize("options", [
-    ["--optimizer", "adam"],
     ["--optimizer", "sgd", "--schedule", "cosine", "--warmup-epochs", 2],
-    ["--optimizer", "lars", "--warmup-epochs", 2, "--learning-rate", 0.1],
     ["--optimizer", "lamb", "--batch-norm"],
-    ["--optimizer", "novograd", "--weight-decay", 0.001],
-    ["--ghost-batch", 8, "--l2", 1e-4],
-], ids=lambda options: "-".join(map(str, options)).replace("--", ""))
+    pytest.param(["--optimizer", "adam"], marks=MORE),
+    pytest.param(["--optimizer", "lars", "--warmup-epochs", 2, "--learning-rate", 0.1], marks=MORE),
+    pytest.param(["--optimizer", "novograd", "--weight-decay", 0.001], marks=MORE),
+    pytest.param(["--ghost-batch", 8, "--l2", 1e-4], marks=MORE),
+], ids=words)
 def test_each_technique_learns(tmp_path, data, options):
     trained = cifar(tmp_path, data, *options, epochs=12)
     first, last = trained.epochs[0], trained.epochs[-1]
@@ -118,8 +125,9 @@ def test_bf16(tmp_path, data):
 # ---- Devices and ranks ----
 
 
-@pytest.mark.parametrize("options", [[], ["--synchronized"], ["--ghost-batch", 8, "--augment"], ["--optimizer", "lars"]],
-                         ids=lambda options: "-".join(map(str, options)).replace("--", "") or "plain")
+@pytest.mark.parametrize("options", [
+    ["--synchronized"], ["--ghost-batch", 8, "--augment"], pytest.param([], marks=MORE), pytest.param(["--optimizer", "lars"], marks=MORE),
+], ids=words)
 def test_ranks_and_devices_agree(tmp_path, data, options):
     """Bit for bit, whoever computes: the global batch is 48."""
     options = ["--deterministic", *options]
@@ -131,6 +139,7 @@ def test_ranks_and_devices_agree(tmp_path, data, options):
     assert alone.epochs == devices.epochs == ranks.epochs
 
 
+@pytest.mark.long("60,000 images are drawn")
 def test_drawn_images(tmp_path):
     trained = cifar(tmp_path, "synthetic", "--steps-per-epoch", 2, "--no-validation", epochs=1)
     assert trained.epochs[0]["images"] == 96 and trained.epochs[0]["val_loss"] is None

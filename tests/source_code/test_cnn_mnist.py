@@ -24,7 +24,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="session")
 def long_data(tmp_path_factory):
     """Enough for a training that is still running when a test disturbs it."""
-    return write_data(tmp_path_factory.mktemp("long"), train=4000, test=10, side=SIDE)
+    return write_data(tmp_path_factory.mktemp("long"), train=1500, test=10, side=SIDE)
 
 
 # ---- Output ----
@@ -87,7 +87,7 @@ def in_terminal(*options, ranks=None):
 def test_terminal_has_a_bar_that_redraws(long_data, ranks):
     """Each redraw begins with \\r and the last one of an epoch is a whole bar."""
     text = in_terminal("--data", long_data, "--epochs", 2, "--batch-size", 25, ranks=ranks)
-    steps = 160 // (ranks or 1)
+    steps = 60 // (ranks or 1)
     lines = text.split("\r\n")
     bars = [line for line in lines if f"/{steps}" in line]
     assert len(bars) == 2, text
@@ -131,11 +131,12 @@ def test_pictures_and_classes_of_other_sizes(tmp_path, side, classes):
     assert [entry["shape"] for name, entry in header.items() if name != "__metadata__"][-1] in ([classes], [128, classes])
 
 
-def test_it_learns(tmp_path, data):
+@pytest.mark.parametrize("options, ranks", [(["--batch-size", 10], 2), *(
+    pytest.param(["--batch-size", 20, *more], None, marks=pytest.mark.long("the same without ranks")) for more in ([], ["--devices", 2]))])
+def test_it_learns(tmp_path, data, options, ranks):
     """Pictures of ten prototypes half hidden in noise: easy, so hardly any is missed after a few epochs."""
-    for options, ranks in (["--batch-size", 20], None), (["--batch-size", 20, "--devices", 2], None), (["--batch-size", 10], 2):
-        last = train(tmp_path, data, *options, ranks=ranks, epochs=15).epochs[-1]
-        assert last["val_accuracy"] > 0.9, last
+    last = train(tmp_path, data, *options, ranks=ranks, epochs=15).epochs[-1]
+    assert last["val_accuracy"] > 0.9, last
 
 
 def test_history_is_json_with_every_field(tmp_path, data):
@@ -178,7 +179,7 @@ def check_ended(job, tmp_path, codes, seconds=5):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("ranks, options", [(None, []), (None, ["--devices", 4]), (4, [])])
+@pytest.mark.parametrize("ranks, options", [(None, []), (3, []), pytest.param(None, ["--devices", 4], marks=pytest.mark.long("devices of one process"))])
 def test_interrupt(long_run, tmp_path, ranks, options):
     """Ctrl-C, as a terminal sends it: to every process of the foreground's group."""
     job = long_run(*options, ranks=ranks)
@@ -191,10 +192,11 @@ def ranks_of(job, count):
     return sorted(job.wait_for(lambda: len(found := job.left(PROGRAM)) == count and found, 10))
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGKILL, 137), (signal.SIGSEGV, 139), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("number, code", [(signal.SIGSEGV, 139), *(pytest.param(*case, marks=pytest.mark.long("another signal"))
+                                                                for case in [(signal.SIGKILL, 137), (signal.SIGTERM, 143)])])
 def test_rank_that_dies_ends_the_job(long_run, tmp_path, number, code):
-    job = long_run(ranks=4)
-    victim = ranks_of(job, 4)[2]
+    job = long_run(ranks=3)
+    victim = ranks_of(job, 3)[2]
     os.kill(victim, number)
     check_ended(job, tmp_path, [code])
     sentences = [line for line in complaints(job.err) if line.startswith("kolorun: rank ")]
@@ -203,16 +205,16 @@ def test_rank_that_dies_ends_the_job(long_run, tmp_path, number, code):
 
 
 def test_rank_that_stops_is_named_and_can_go_on(long_data, tmp_path):
-    job = Job("--data", long_data, "--epochs", 10, "--batch-size", 50, "--history", tmp_path / "h", ranks=4)
+    job = Job("--data", long_data, "--epochs", 6, "--batch-size", 25, "--history", tmp_path / "h", ranks=3)
     job.wait_for_output(b"Epoch 1/")
-    victim = ranks_of(job, 4)[1]
+    victim = ranks_of(job, 3)[1]
     os.kill(victim, signal.SIGSTOP)
     time.sleep(1)
     assert job.process.poll() is None
     os.kill(victim, signal.SIGCONT)
     assert job.finish().code == 0
     assert f"pid {victim}) was stopped by signal" in job.err
-    assert len(json.loads((tmp_path / "h").read_text())["epochs"]) == 10
+    assert len(json.loads((tmp_path / "h").read_text())["epochs"]) == 6
 
 
 def test_reader_that_goes_away(data):

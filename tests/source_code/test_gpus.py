@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not (SHIM / "libkolo_cuda.so").exists(),
 
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory):
-    return write_data(tmp_path_factory.mktemp("pictures"), train=24, test=8, side=12)
+    return write_data(tmp_path_factory.mktemp("pictures"), train=24, test=8, side=8)
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +28,7 @@ def same(one, other):
     assert one.epochs == other.epochs and one.bytes == other.bytes
 
 
-@pytest.mark.parametrize("program", ["cnn_mnist", "mnist_tfrecord", "higgs"])
+@pytest.mark.parametrize("program", ["cnn_mnist", "higgs", pytest.param("mnist_tfrecord", marks=pytest.mark.long("a third program"))])
 def test_ranks_on_gpus_and_on_the_cpu_agree(tmp_path, pictures, table, program):
     data = table if program == "higgs" else pictures
     options = {"epochs": 1, "ranks": 2, "program": BUILD / "bin" / program}

@@ -12,7 +12,14 @@ from source_code.test_wrong_use import refused
 TFRECORD, CIFAR10, VAE = (BUILD / "bin" / name for name in ("mnist_tfrecord", "cifar10", "vae"))
 PROGRAMS = [TFRECORD, CIFAR10, VAE]
 SIDE = 16
-every_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
+MORE = pytest.mark.long("more of the same")
+
+
+def name(value):
+    return value.name if value in PROGRAMS else None
+
+
+every_program = pytest.mark.parametrize("program", PROGRAMS, ids=name)
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +40,19 @@ def stripes(tmp_path_factory):
 
 def trained(folder, data, program, *options, batch=48, **job):
     return train(folder, data, "--batch-size", batch, *options, program=program, **job)
+
+
+@pytest.fixture(scope="session")
+def one_device(tmp_path_factory, data):
+    """What one device makes of a program, trained once."""
+    kept = {}
+
+    def get(program):
+        if program not in kept:
+            kept[program] = trained(tmp_path_factory.mktemp("one"), data, program, "--deterministic")
+        return kept[program]
+
+    return get
 
 
 def same(one, other):
@@ -98,17 +118,18 @@ def test_learns_classes(tmp_path, stripes, program):
     assert made.epochs[-1]["val_accuracy"] >= 0.9
 
 
-@every_program
-@pytest.mark.parametrize("ranks, devices", [(None, 2), (2, None)])
-def test_devices_and_ranks_equal_one(tmp_path, data, program, ranks, devices):
-    one = trained(tmp_path, data, program, "--deterministic")
+@pytest.mark.parametrize("program, ranks, devices", [
+    (TFRECORD, None, 2), (TFRECORD, 2, None), (CIFAR10, 2, None), (VAE, None, 2),
+    pytest.param(CIFAR10, None, 2, marks=MORE), pytest.param(VAE, 2, None, marks=MORE)], ids=name)
+def test_devices_and_ranks_equal_one(tmp_path, data, one_device, program, ranks, devices):
+    one = one_device(program)
     spread = ["--devices", devices] if devices else []
     many = trained(tmp_path, data, program, "--deterministic", *spread, ranks=ranks, batch=48 // (ranks or 1))
     same(many, one)
     assert (many.ranks, many.devices) == (ranks or 1, devices or 1)
 
 
-@pytest.mark.parametrize("program", [TFRECORD, CIFAR10], ids=lambda p: p.name)
+@pytest.mark.parametrize("program", [CIFAR10, pytest.param(TFRECORD, marks=MORE)], ids=name)
 def test_per_device_is_times_the_devices(tmp_path, data, program):
     """2 devices of 24 and 1e-3 are 48 and 2e-3; under kolorun the batch is each rank's own already."""
     asked = trained(tmp_path, data, program, "--deterministic", "--learning-rate", 2e-3)
@@ -126,7 +147,7 @@ def test_the_files_that_were_written_are_named(tmp_path, data):
     assert f"wrote {folder}/train.tfrecord-*-of-00004\nwrote {folder}/test.tfrecord\n" in result.out
 
 
-def test_records_are_written_once_and_read(tmp_path, data):
+def test_records_are_written_once_and_read(tmp_path, data, one_device):
     folder = tmp_path / "records"
     options = ["--deterministic", "--records", folder]
     first = trained(tmp_path, data, TFRECORD, *options, "--shards", 3)
@@ -136,14 +157,14 @@ def test_records_are_written_once_and_read(tmp_path, data):
     same(trained(tmp_path, "/nowhere", TFRECORD, *options, "--shards", 3), first)
     assert [p.stat().st_mtime_ns for p in sorted(folder.iterdir())] == times
     same(trained(tmp_path, data, TFRECORD, *options, "--shards", 1), first)
-    same(trained(tmp_path, data, TFRECORD, "--deterministic"), first)
+    same(one_device(TFRECORD), first)
 
 
-def test_a_shard_that_is_missing_is_written(tmp_path, data):
+def test_a_shard_that_is_missing_is_written(tmp_path, data, one_device):
     options = ["--deterministic", "--records", tmp_path / "records"]
-    first = trained(tmp_path, data, TFRECORD, *options)
+    trained(tmp_path, data, TFRECORD, *options, epochs=1)
     (tmp_path / "records/train.tfrecord-00002-of-00004").unlink()
-    same(trained(tmp_path, data, TFRECORD, *options), first)
+    same(trained(tmp_path, data, TFRECORD, *options), one_device(TFRECORD))
 
 
 def test_a_shard_that_is_damaged_is_refused(tmp_path, data):
@@ -156,10 +177,10 @@ def test_a_shard_that_is_damaged_is_refused(tmp_path, data):
     refused(run("--records", folder, program=TFRECORD), 1, shard.name)
 
 
-def test_ranks_share_a_folder(tmp_path, data):
+def test_ranks_share_a_folder(tmp_path, data, one_device):
     options = ["--deterministic", "--records", tmp_path / "records"]
     ranks = trained(tmp_path, data, TFRECORD, *options, ranks=2, batch=24)
-    same(trained(tmp_path, data, TFRECORD, *options), ranks)
+    same(one_device(TFRECORD), ranks)
 
 
 @pytest.mark.parametrize("ranks", [None, 2])
@@ -174,8 +195,8 @@ def test_a_temporary_folder_goes(tmp_path, data):
 
 
 @pytest.mark.parametrize("feed", [["queue"], ["queue", "--queue-capacity", 2, "--feed-threads", 3], ["staged"]], ids=str)
-def test_feeds_agree(tmp_path, data, feed):
-    one = trained(tmp_path, data, TFRECORD, "--deterministic")
+def test_feeds_agree(tmp_path, data, one_device, feed):
+    one = one_device(TFRECORD)
     same(trained(tmp_path, data, TFRECORD, "--deterministic", "--feed", *feed), one)
 
 
@@ -188,8 +209,8 @@ def test_feeds_agree(tmp_path, data, feed):
     ["--synchronized-optimizer", "--staging"],
     ["--strategy", "central_storage"],
 ], ids=str)  # fmt: skip
-def test_ways_to_spread_agree(tmp_path, data, way):
-    one = trained(tmp_path, data, CIFAR10, "--deterministic")
+def test_ways_to_spread_agree(tmp_path, data, one_device, way):
+    one = one_device(CIFAR10)
     same(trained(tmp_path, data, CIFAR10, "--deterministic", "--devices", 2, *way), one)
 
 
@@ -197,9 +218,9 @@ BATCH_MB = 48 * SIDE * SIDE * 4e-6
 
 
 @pytest.mark.parametrize("feed, slicing, copies", [
-    (["synchronous"], "host", 1),  # into the microbatches
+    pytest.param(["synchronous"], "host", 1, marks=MORE),  # into the microbatches
     (["queue", "--queue-capacity", 2, "--feed-threads", 3], "host", 2),  # into the queue, and from there
-    (["device-queue"], "host", 2),  # into the devices' queues, of which each holds a share
+    pytest.param(["device-queue"], "host", 2, marks=MORE),  # into the devices' queues, of which each holds a share
     (["queue"], "device", 4),  # into the queue, from there to each device, and from the device's memory
     (["device-queue"], "device", 3),  # without the queue of the process
 ])
@@ -285,7 +306,7 @@ def test_the_divergence_counts(tmp_path, data):
     assert math.isclose(losses[2] - losses[1], losses[1] - losses[0], rel_tol=1e-3)
 
 
-@pytest.mark.parametrize("ranks", [None, 2])
+@pytest.mark.parametrize("ranks", [None, pytest.param(2, marks=MORE)])
 def test_digits_are_drawn(tmp_path, data, ranks):
     file = tmp_path / "digits.png"
     trained(tmp_path, data, VAE, "--samples", file, epochs=1, ranks=ranks)

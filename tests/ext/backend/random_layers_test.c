@@ -21,8 +21,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifndef KOLO_TEST_CASES /* fewer, where a backend is slow */
-#define KOLO_TEST_CASES 150
+#ifndef KOLO_TEST_CASES /* random_layers_more_test.c has more of them */
+#define KOLO_TEST_CASES 50
+#define KOLO_TEST_FIRST 0
 #endif
 enum { samples_max = 9, draws = 3 };
 
@@ -271,7 +272,7 @@ static int number_of(const char *variable, int otherwise)
 static void networks(kolo_precision precision, int count)
 {
     const kolo_backend *backend;
-    int wrong = 0, first = number_of("KOLO_NETWORKS_FIRST", 0);
+    int wrong = 0, first = number_of("KOLO_NETWORKS_FIRST", KOLO_TEST_FIRST);
     if (kolo_backend_find(KOLO_TEST_BACKEND, precision, &backend) == KOLO_UNSUPPORTED) {
         kolo_failure_take();
         skip();

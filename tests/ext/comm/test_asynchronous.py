@@ -23,8 +23,12 @@ def run(programs, way, mode, ranks=3, **variables):
     return mpirun(ranks, program, mode, threads=threads, **variables)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("mode", ["everything", "message", "forgotten", "invalid"])
+MORE = pytest.mark.long("the same with another way of communicating")
+OFTEN = [("everything", "messages"), ("everything", "cores"), ("message", "spinning"), ("forgotten", "shared"), ("invalid", "messages")]
+
+
+@pytest.mark.parametrize("mode, way", OFTEN + [
+    pytest.param(mode, way, marks=MORE) for mode in ("everything", "message", "forgotten", "invalid") for way in WAYS if (mode, way) not in OFTEN])
 def test_asynchronous_calls(programs, way, mode):
     result = run(programs, way, mode, ranks=2 if way == "spinning" else 3)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -50,8 +54,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("way", ["shared", "messages"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case, way", [
+    pytest.param(case, way, marks=[] if number % 2 == turn else MORE)
+    for number, case in enumerate(CASES) for turn, way in enumerate(("shared", "messages"))])
 def test_calls_that_differ_are_both_named(programs, way, case):
     usual, odd = CASES[case]
     result = run(programs, way, case)

@@ -51,12 +51,16 @@ def check_ended(result, seconds):
     assert result.seconds < seconds
 
 
-OFTEN = [(case, way) for case in CASES for way in ("shared", "messages")]
-RARELY = [pytest.param(case, way, marks=pytest.mark.long("ranks that spin compare their calls in the same way"))
-          for case in CASES for way in ("cores", "spinning")]
+MORE = pytest.mark.long("the same with another way of communicating")
 
 
-@pytest.mark.parametrize("case, way", OFTEN + RARELY)
+def with_every_way(cases, often):
+    """Each case with each way; those for which `often` is false are long."""
+    return [pytest.param(case, way, marks=[] if often(number, way) else MORE)
+            for number, case in enumerate(cases) for way in WAYS]  # fmt: skip
+
+
+@pytest.mark.parametrize("case, way", with_every_way(CASES, lambda number, way: way == ("shared", "messages")[number % 2]))
 def test_calls_that_differ_end_all_ranks_with_one_sentence(programs, way, case):
     result = run(programs, way, case)
     usual, odd = CASES[case]
@@ -75,9 +79,10 @@ def test_calls_that_differ_are_told_every_time(programs, way, case):
         assert "all ranks must make the same call: rank 0 called" in result.stderr
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("how, missing", [("sleep", 2), ("loop", 1), ("sleep", 0)])
-def test_a_rank_that_does_not_come_is_named(programs, way, how, missing):
+@pytest.mark.parametrize("stall, way", with_every_way(
+    [("sleep", 2), ("loop", 1), ("sleep", 0)], lambda number, way: way in (("shared", "messages"), ("cores",), ("spinning",))[number]))
+def test_a_rank_that_does_not_come_is_named(programs, way, stall):
+    how, missing = stall
     result = run(programs, way, "stall", how, str(missing), stall_limit=1)
     others = [rank for rank in range(3) if rank != missing]
     check_ended(result, 12)
@@ -89,7 +94,7 @@ def test_a_rank_that_does_not_come_is_named(programs, way, how, missing):
     assert len(re.findall(wanted, result.stderr)) == 1, result.stderr
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["shared", "messages", *(pytest.param(way, marks=MORE) for way in ("cores", "spinning"))])
 def test_the_calls_in_which_ranks_wait_are_told(programs, way):
     result = run(programs, way, "stall", "several", "2", stall_limit=1)
     check_ended(result, 12)
@@ -97,14 +102,13 @@ def test_the_calls_in_which_ranks_wait_are_told(programs, way):
     assert re.search(wanted, result.stderr), result.stderr
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["shared", "messages", *(pytest.param(way, marks=MORE) for way in ("cores", "spinning"))])
 def test_ranks_that_come_one_after_the_other_are_not_ended(programs, way):
     result = run(programs, way, "slow", stall_limit=1.2)
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("busy", [0, 2])
+@pytest.mark.parametrize("busy, way", with_every_way([0, 2], lambda number, way: way == ("shared", "messages")[number]))
 def test_a_rank_at_work_is_waited_for(programs, way, busy):
     result = run(programs, way, "work", str(busy), stall_limit=1)
     assert result.returncode == 0, result.stderr

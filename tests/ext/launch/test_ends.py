@@ -25,8 +25,10 @@ def saved(folder):
 # --- asked to stop -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("signal_sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("code", [None, 0, 1])
+@pytest.mark.parametrize("signal_sent, code", [
+    pytest.param(number, code, marks=[] if often else pytest.mark.long("the same with another signal"))
+    for number, usual in ((signal.SIGINT, None), (signal.SIGTERM, 1), (signal.SIGHUP, 0))
+    for code in (None, 0, 1) for often in [code == usual]])
 def test_ranks_have_time_to_save_their_state(programs, tmp_path, signal_sent, code):
     """A rank that ends early, however it does, takes no time from the others."""
     job = Job("-np", 3, programs / "save", 2.5, tmp_path, *([] if code is None else [code]))
@@ -56,7 +58,7 @@ def test_a_second_signal_ends_at_once(programs, tmp_path):
     assert job.code == 130 and not job.left() and saved(tmp_path) == []
 
 
-@pytest.mark.parametrize("turn", range(3))
+@pytest.mark.parametrize("turn", [0, *(pytest.param(turn, marks=pytest.mark.long("once more")) for turn in (1, 2))])
 def test_slurm_signals_every_process_of_a_job(programs, tmp_path, turn):
     """As scancel --full and the end of a job's time do. No program gets its signal twice, and mpirun ends no rank."""
     job = Job("-np", 3, programs / "save", 1, tmp_path, env={"SLURM_JOB_ID": "1"})

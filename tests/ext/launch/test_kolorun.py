@@ -31,8 +31,7 @@ def test_eight_ranks(programs):
 
 def test_starts_within_two_seconds(programs):
     """About 0.35 s on two idle cores; the seconds are those of an idle machine."""
-    best = min(timed(lambda: run("-np", 8, programs / "misbehave", "well")) for _ in range(3))
-    assert best < 2
+    assert any(timed(lambda: run("-np", 8, programs / "misbehave", "well")) < 2 for _ in range(3))
 
 
 def timed(call):
@@ -58,7 +57,7 @@ def test_np_spellings():
         assert run(*option, "true").code == 0
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 8])
+@pytest.mark.parametrize("ranks", [1, 3])
 def test_threads_are_shared_out(ranks):
     cores = len(os.sched_getaffinity(0))
     share = str(max(1, cores // ranks)).encode()
@@ -131,7 +130,7 @@ def test_check_build_and_version():
 
 def test_quick_ranks_stay_apart():
     """Many short jobs one after another: no race between a rank's end and its last output."""
-    for _ in range(10):
+    for _ in range(5):
         assert by_rank(run("-np", 4, "echo", "x").out) == {rank: [b"x"] for rank in range(4)}
 
 
@@ -304,7 +303,7 @@ def test_stdin_left_open():
 # --- failures ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how, code, wanted", [
+FAILURES = [
     ("exit", 3, r"exited with code 3; its last words: about to leave$"),
     ("abort", 7, r"exited with code 7"),
     ("abort1", 1, r"exited with code 1"),
@@ -312,11 +311,15 @@ def test_stdin_left_open():
     ("sigabrt", 134, r"killed by signal 6 \(Aborted\)"),
     ("kill", 137, r"killed by signal 9 \(Killed\)$"),
     ("exit0", 1, r"exited with code 0 before MPI_Finalize"),
-])
-@pytest.mark.parametrize("wrong", [0, 5])
+]
+
+
+@pytest.mark.parametrize("how, code, wanted, wrong", [
+    pytest.param(*failure, wrong, marks=[] if wrong == 2 * (number % 2) else pytest.mark.long("the same with another rank"))
+    for number, failure in enumerate(FAILURES) for wrong in (0, 2)])
 def test_failed_rank_is_named(programs, how, code, wanted, wrong):
     start = patience.now()
-    job = run("-np", 8, programs / "misbehave", how, wrong)
+    job = run("-np", 3, programs / "misbehave", how, wrong)
     said = sentences(job.err)
     assert job.code == code
     assert len(said) == 1 and re.match(rf"rank {wrong} \(\S+, pid \d+\): {wanted}", said[0])
@@ -352,17 +355,19 @@ def test_background_output_is_not_cut_off():
     assert by_rank(run("-np", 1, "sh", "-c", "(sleep 0.5; echo late) & echo early").out) == {0: [b"early", b"late"]}
 
 
-@pytest.mark.parametrize("signal_sent, code, seconds", [(signal.SIGINT, 130, 2), (signal.SIGTERM, 143, 2), (signal.SIGHUP, 129, 2)])
-@pytest.mark.parametrize("stubborn", [False, True])
-def test_signals_end_the_job(programs, signal_sent, code, seconds, stubborn):
+@pytest.mark.parametrize("signal_sent, stubborn", [
+    (signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGHUP, False),
+    *(pytest.param(*case, marks=pytest.mark.long("the same with another signal")) for case in [
+        (signal.SIGINT, False), (signal.SIGTERM, True), (signal.SIGHUP, True)])])
+def test_signals_end_the_job(programs, signal_sent, stubborn):
     job = Job("-np", 4, "--stop-timeout", 1, programs / "misbehave", "hang", env={"STUBBORN": "1"} if stubborn else {})
     job.read_until(b"rank 0 is there")
     start = patience.now()
     os.killpg(job.process.pid, signal_sent)  # as a terminal or Jupyter sends it
     job.finish(timeout=10)
     took = patience.now() - start
-    assert job.code == code and not job.left()
-    assert took < seconds + 0.5, f"took {took:.2f} s"
+    assert job.code == 128 + signal_sent and not job.left()
+    assert took < 2.5, f"took {took:.2f} s"
     assert len(sentences(job.err)) == 1
 
 

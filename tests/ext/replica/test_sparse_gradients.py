@@ -21,7 +21,7 @@ def train(program, ranks, words, samples, *how, threads=1000):
 
 
 @pytest.mark.parametrize("ranks, how", [(2, ()), pytest.param(3, ("accumulate",), marks=pytest.mark.long("more of the same")),
-                                        (2, ("mirrored",))])
+                                        pytest.param(2, ("mirrored",), marks=pytest.mark.long("devices within a rank"))])
 def test_rows_give_the_sum_of_whole_gradients(program, ranks, how):
     """Adding in another order changes the last bits of a sum only."""
     words, samples = 20000, 5

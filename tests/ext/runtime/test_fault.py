@@ -22,7 +22,8 @@ def run(program, fault, ranks=3, launch=(), **variables):
                         env={**os.environ, "KOLO_FAULT": fault, **variables})
 
 
-@pytest.mark.parametrize("what, code, ending", [("kill", 137, "rank 1"), ("segv", 139, "rank 1"), ("exit", 1, "rank 1")])
+@pytest.mark.parametrize("what, code, ending", [
+    ("kill", 137, "rank 1"), ("exit", 1, "rank 1"), pytest.param("segv", 139, "rank 1", marks=pytest.mark.long("another end"))])
 def test_a_process_dies_at_its_step(program, what, code, ending):
     done = run(program, f"rank=1,step=7,what={what}")
     said = done.stdout + done.stderr
@@ -39,7 +40,7 @@ def test_a_rank_that_ends_before_kolo_init_is_named(program):
     assert done.returncode == 1 and re.search(named, said, re.M), said
 
 
-@pytest.mark.parametrize("rank", [0, 1, 2])
+@pytest.mark.parametrize("rank", [2, *(pytest.param(rank, marks=pytest.mark.long("another rank")) for rank in (0, 1))])
 def test_a_flipped_bit_is_found_and_its_rank_named(program, rank):
     done = run(program, f"rank={rank},step=7,what=flip")
     said = done.stdout + done.stderr

@@ -56,11 +56,17 @@ def check(folder, wanted, last_epochs):
     assert epochs(folder / "history") == history[-last_epochs:]
 
 
-placed = pytest.mark.parametrize("devices, ranks", [(1, 1), (4, 1), (1, 3), (2, 3)])
+PLACES = [(1, 1), (4, 1), (1, 3), (2, 3)]
+MORE = pytest.mark.long("the same with another pair")
 
 
-@placed
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "novograd", "rmsprop"])
+def pairs(things, short):
+    """Each thing with each place; those that are not named are long."""
+    return [pytest.param(thing, *place, marks=[] if (thing, place) in short else MORE) for thing in things for place in PLACES]
+
+
+@pytest.mark.parametrize("optimizer, devices, ranks", pairs(
+    ["sgd", "adam", "novograd", "rmsprop"], [("sgd", (1, 3)), ("adam", (2, 3)), ("novograd", (4, 1)), ("rmsprop", (1, 1))]))
 def test_between_epochs(program, straight, tmp_path, optimizer, devices, ranks):
     common = {"optimizer": optimizer, "devices": devices, "ranks": ranks}
     run(program, epochs=1, save=tmp_path / "half", **common)
@@ -69,8 +75,8 @@ def test_between_epochs(program, straight, tmp_path, optimizer, devices, ranks):
     check(tmp_path, straight(optimizer), EPOCHS - 1)
 
 
-@placed
-@pytest.mark.parametrize("steps", [1, STEPS - 1, STEPS, 2 * STEPS + 3])
+@pytest.mark.parametrize("steps, devices, ranks", pairs(
+    [1, STEPS - 1, STEPS, 2 * STEPS + 3], [(1, (4, 1)), (STEPS - 1, (1, 3)), (STEPS, (1, 1)), (2 * STEPS + 3, (2, 3))]))
 def test_within_an_epoch(program, straight, tmp_path, steps, devices, ranks):
     common = {"devices": devices, "ranks": ranks}
     run(program, epochs=EPOCHS, stop=steps, partial=tmp_path / "half", **common)
@@ -93,7 +99,7 @@ def test_other_devices_go_on(program, straight, tmp_path):
     assert (tmp_path / "end").read_bytes() == straight("adam")[0]
 
 
-@placed
+@pytest.mark.parametrize("devices, ranks", [(4, 1), (2, 3), *(pytest.param(*place, marks=MORE) for place in [(1, 1), (1, 3)])])
 def test_gradients_that_wait_for_their_update(program, tmp_path, devices, ranks):
     """Four batches an update, cut where one or three of them wait, and between epochs of six steps."""
     common = {"accumulate": 4, "epochs": 3}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import patience
 import pytest
+from source_code.test_n6 import write_table
 
 BUILD = Path(os.environ.get("KOLO_BUILD", Path(__file__).resolve().parents[3] / "build")).resolve()
 HIGGS = BUILD / "bin/higgs"
@@ -15,9 +16,15 @@ AT_ONCE = ["easgd", "averaging", "local_sgd", "ensemble"]
 pytestmark = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not there: apt install openmpi-bin")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def table(tmp_path_factory):
+    """A small table: each program would take a second to draw the synthetic one."""
+    train.table = write_table(tmp_path_factory.mktemp("higgs") / "table", rows=2300)
+
+
 def train(strategy, *options, ranks=1, launch=(), fault=""):
     launcher = [BUILD / "bin/kolorun", "-np", str(ranks), *launch] if ranks > 1 else []
-    command = [*launcher, HIGGS, "--data", "synthetic", "--seed", "3", "--epochs", "2", "--steps-per-epoch", "23",
+    command = [*launcher, HIGGS, "--data", train.table, "--seed", "3", "--epochs", "2", "--steps-per-epoch", "23",
                "--strategy", strategy, *options]
     return patience.run([str(word) for word in command], capture_output=True, text=True, timeout=120,
                         env={**os.environ, **({"KOLO_FAULT": fault} if fault else {})})

@@ -10,6 +10,7 @@ import pytest
 from source_code.cnn import BUILD, Job, complaints, run
 
 PROGRAM, SHIM = BUILD / "tests/ext/backend/cuda/ranks", BUILD / "shim/lib"
+MORE = pytest.mark.long("more of the same")
 DIVERGED = "after epoch 1 the loss or a weight is infinite"
 
 pytestmark = pytest.mark.skipif(not (SHIM / "libkolo_cuda.so").exists() or not PROGRAM.exists(),
@@ -98,9 +99,9 @@ def test_one_gpu_for_two_ranks(pair):
 
 @pytest.mark.parametrize("setting, told", [
     ("CUDA_VISIBLE_DEVICES=", "wanted the same on all ranks, got kind of device: GPU on rank 0, CPU on rank 1"),
-    ("KOLO_SHIM_OLD_DRIVER=1", "wanted the same on all ranks, got kind of device: GPU on rank 0, CPU on rank 1"),
+    pytest.param("KOLO_SHIM_OLD_DRIVER=1", "wanted the same on all ranks, got kind of device: GPU on rank 0, CPU on rank 1", marks=MORE),
     ("KOLO_SHIM_CAPABILITY=70", "mixed_bf16 wants a GPU of compute capability 8.0 or higher, got one of 7.0"),
-    ("KOLO_SHIM_WITHOUT_CODE=1", "libkolo_cuda.so was built without code for it"),
+    pytest.param("KOLO_SHIM_WITHOUT_CODE=1", "libkolo_cuda.so was built without code for it", marks=MORE),
 ], ids=["no device", "old driver", "older device", "no code"])  # fmt: skip
 def test_unequal_devices_end_a_fit_on_all(setting, told):
     """All ranks are told, and train on in what they can do."""
@@ -131,7 +132,7 @@ def test_a_rank_that_cannot_begin_holds_nobody_up():
 @pytest.mark.parametrize("how, told", [
     ("kill", "rank 2 .*killed by signal 9"),
     ("lost", "rank 2: ranks.c:.* kolo_fit: the device is lost to this process"),
-    ("7", "rank 2: ranks.c:.* kolo_fit: .* on the device failed"),
+    pytest.param("7", "rank 2: ranks.c:.* kolo_fit: .* on the device failed", marks=MORE),
 ], ids=["kill", "lost", "a call"])  # fmt: skip
 def test_a_rank_that_ends_in_a_step_ends_the_job(how, told):
     begun = patience.now()
@@ -152,7 +153,7 @@ def test_interrupt():
     assert job.finish(10).code == 130
 
 
-@pytest.mark.parametrize("failing, deaf", [(0, None), (1, None), (1, "1")])
+@pytest.mark.parametrize("failing, deaf", [(1, None), (1, "1"), pytest.param(0, None, marks=MORE)])
 def test_no_call_of_one_rank_holds_up_those_that_join(failing, deaf):
     """Whether NCCL tells them of it or not."""
     job = run("join", failing, ranks=3, env=on_gpus(KOLO_SHIM_NCCL_DEAF=deaf), program=PROGRAM, limit=30)
