@@ -62,7 +62,11 @@ typedef struct kolo_strategy {
     int window;  /* batches that a worker trains on between two exchanges; default: the strategy's */
     int servers; /* 1 to the number of weight arrays, default 1: the centre is divided at the borders of arrays among so many
                     servers, with which different workers exchange at the same time. The results do not depend on it. Only
-                    where workers exchange one at a time, and the workers are threads of one process */
+                    where workers exchange one at a time. Over several ranks the servers are spread over them as evenly as
+                    they go, beside the workers of these ranks: server i of s is on rank i · ranks / s, so .servers = nodes
+                    gives one to each node. Rank 0 keeps the order of exchanges. Under --keep-going the others go on
+                    without a dead rank, unless a server was on it: this ends the fit on all ranks. A worker that dies
+                    within an exchange may have exchanged with some of the servers only */
     double rho;  /* EASGD: the strength of the pull towards the centre, ρ ≥ 0; default 5 */
     double learning_rate; /* EASGD: the exchange moves worker and centre by α = learning_rate · ρ of their difference;
                              0 ≤ α < 1; default 0.1. The optimizer has a learning rate of its own */

@@ -17,11 +17,12 @@ kolo_status kolo_workers_open(kolo_trainer *trainer);
 kolo_status kolo_workers_link(kolo_trainer *trainer);
 void kolo_workers_close(kolo_trainer *trainer);
 /* The centre begins with the model's weights; copies the centre's to the model. A callback may call the second one
- * while other workers train. On other ranks than 0: nothing; the weights of kolo_workers_train(). */
+ * while other workers train. On other ranks than 0: nothing; the weights of kolo_workers_train(). After an epoch that
+ * failed, parts that other ranks keep (.servers) are as they were before it. */
 void kolo_workers_store(kolo_trainer *trainer);
-void kolo_workers_fetch(kolo_trainer *trainer);
+kolo_status kolo_workers_fetch(kolo_trainer *trainer);
 /* Fetches the weights, and says whether all of them are finite. */
-bool kolo_workers_are_finite(kolo_trainer *trainer);
+kolo_status kolo_workers_are_finite(kolo_trainer *trainer, bool *finite);
 /* On rank 0: sets gone[workers] for the workers of all ranks that are gone. */
 void kolo_workers_mark_lost(kolo_trainer *trainer, bool *gone);
 
