@@ -170,7 +170,9 @@ static kolo_status wait_until_ready(kolo_channel *channel, short event, double s
         if (zmq_poll(items, 3, wait) < 0 && zmq_errno() != EINTR) return failed("cannot wait for a message");
         if (items[0].revents) return KOLO_OK; /* also for a message from before the end went */
         if (items[2].revents) return kolo_fail(KOLO_COMM, "the channel was interrupted");
-        if (items[1].revents && is_gone(channel)) return kolo_fail(KOLO_COMM, "the process at the other end is gone");
+        if (!items[1].revents || !is_gone(channel)) continue;
+        if (zmq_poll(items, 1, 0) > 0) return KOLO_OK; /* the last message came after the first look at the socket */
+        return kolo_fail(KOLO_COMM, "the process at the other end is gone");
     }
 }
 

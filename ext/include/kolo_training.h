@@ -262,10 +262,15 @@ typedef struct kolo_fit_args {
                                 the call prints where it continues */
     int batch_size;          /* default 32; of all devices under a strategy, of one rank under kolo_distributed(), of one
                                 worker under a strategy of workers, of all ranks under kolo_multi_worker_mirrored() */
-    int steps_per_epoch;     /* default: all batches of the data */
+    int steps_per_epoch;     /* default: all batches of the data; with .sharded those of all ranks together */
     bool drop_remainder;     /* leave out the last, short batch */
     bool no_shuffle;         /* keep the samples in the order of the data */
     int shuffle_buffer;      /* draw each sample from the next this many remaining samples; default: from all */
+    bool sharded;            /* each rank's data are a shard of its own, which only it has: one that it has read itself, or
+                                that kolo_data_scatter() sent. Shards may differ in size. Under a strategy of workers: a
+                                rank's workers take batches of its shard alone, an epoch has the batches of all shards,
+                                rank 0's validation data are used, and the batches of a rank that dies are left out.
+                                Default: every rank has the whole data. tf.data's AutoShardPolicy.OFF */
     kolo_feed_kind feed;     /* how samples are gathered; default: synchronous. The numbers do not depend on it */
     int queue_capacity;      /* batches in a KOLO_FEED_QUEUE, at most an epoch's; default 4 */
     int feed_threads;        /* threads that fill the KOLO_FEED_QUEUE; default 2 */

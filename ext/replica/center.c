@@ -161,7 +161,8 @@ void kolo_center_begin(kolo_center *center, const kolo_center_epoch *epoch)
     center->ended = center->lost_server >= 0 ? FAILED : GOES_ON;
     center->stalled = -1;
     center->over = center->last_round = false;
-    center->turn = center->round = center->taken = center->trained = center->returned_count = 0;
+    center->turn = center->round = center->trained = center->returned_count = 0;
+    for (int s = 0; s < kolo_shard_count(&epoch->shards); s++) center->taken[s] = kolo_shard_first(&epoch->shards, s);
     center->totals = (kolo_totals){0};
     center->tickets = 0;
     kolo_center_parts_begin(center->parts, center->number);
@@ -197,10 +198,34 @@ static bool any_pending(const kolo_center *center)
     return false;
 }
 
+static int shard_of(const kolo_center *center, int worker)
+{
+    return kolo_shard_of(&center->epoch.shards, worker);
+}
+
+/* The place in returned[] of a batch of this shard; -1: there is none. */
+static int find_returned(const kolo_center *center, int shard)
+{
+    const kolo_shards *shards = &center->epoch.shards;
+    int first = kolo_shard_first(shards, shard), end = kolo_shard_end(shards, shard, center->epoch.steps);
+    for (int i = center->returned_count - 1; i >= 0; i--)
+        if (center->returned[i] >= first && center->returned[i] < end) return i;
+    return -1;
+}
+
+static bool shard_has_more(const kolo_center *center, int shard)
+{
+    return center->taken[shard] < kolo_shard_end(&center->epoch.shards, shard, center->epoch.steps) ||
+           find_returned(center, shard) >= 0;
+}
+
+/* Whether there are batches that a worker who is left can train on. */
 static bool batches_are_left(const kolo_center *center)
 {
     if (center->epoch.turns) return center->turn < center->epoch.turns->count;
-    return center->taken < center->epoch.steps || center->returned_count > 0;
+    for (int i = 0; i < center->args.workers; i++)
+        if (!center->workers[i].gone && shard_has_more(center, shard_of(center, i))) return true;
+    return false;
 }
 
 static bool any_left(const kolo_center *center)
@@ -306,6 +331,16 @@ static kolo_status wait_longer(kolo_task *task)
     return KOLO_OK;
 }
 
+/* Takes a batch of a shard that has more. */
+static int take(kolo_center *center, int shard)
+{
+    int at = find_returned(center, shard);
+    if (at < 0) return center->taken[shard]++;
+    int batch = center->returned[at];
+    center->returned[at] = center->returned[--center->returned_count];
+    return batch;
+}
+
 /* The next task as it comes. A worker that finds no batch waits until the others have exchanged: if one of them is
  * lost, its batches come back. */
 static kolo_status next_freely(kolo_center *center, kolo_center_worker_state *w, double end, kolo_task *task)
@@ -313,12 +348,11 @@ static kolo_status next_freely(kolo_center *center, kolo_center_worker_state *w,
     *task = (kolo_task){.kind = KOLO_TASK_EXCHANGE};
     if (w->exchange.batches == center->epoch.window) return KOLO_OK;
     int64_t number = center->number;
+    int shard = shard_of(center, w->exchange.number);
     for (;;) {
         if (center->ended == FAILED) return kolo_center_called_off(center);
         if (center->number != number || center->over) break;
-        if (!center->ended && center->returned_count > 0)
-            return give(center, w, center->returned[--center->returned_count], task);
-        if (!center->ended && center->taken < center->epoch.steps) return give(center, w, center->taken++, task);
+        if (!center->ended && shard_has_more(center, shard)) return give(center, w, take(center, shard), task);
         if (w->exchange.batches > 0) return KOLO_OK;
         if (!any_pending(center)) break;
         if (!kolo_center_wait(center, end)) return wait_longer(task);

@@ -34,6 +34,7 @@ typedef struct kolo_center_epoch {
     int steps, window; /* batches of the epoch, and between two exchanges of a worker */
     const kolo_turns *turns; /* the order of exchanges; must stay until the epoch's end. NULL: as it happens */
     kolo_turns *record; /* gets the order that happens, if turns is NULL. NULL: nobody wants it */
+    kolo_shards shards; /* of which workers take their batches; must stay until the epoch's end */
 } kolo_center_epoch;
 
 /* Begins the next epoch. Workers that wait for it go on. */
@@ -89,9 +90,9 @@ void kolo_center_exchanged(kolo_center *center, int worker);
 /* Fails if the epoch has. For a worker that waits at a part. */
 kolo_status kolo_center_check(kolo_center *center);
 
-/* The worker will make no more calls. Others train on its batches if the order of exchanges is not fixed; otherwise its
- * turns are left out. A worker that is lost between admission and exchange may have exchanged with some of the parts:
- * then its batches count as trained. */
+/* The worker will make no more calls. Others of its shard train on its batches if the order of exchanges is not fixed;
+ * otherwise its turns are left out. Batches of a shard without workers are left out. A worker that is lost between
+ * admission and exchange may have exchanged with some of the parts: then its batches count as trained. */
 void kolo_center_lose(kolo_center *center, int worker);
 /* The rank is gone, and the parts with it: this epoch and all later ones fail. */
 void kolo_center_lose_server(kolo_center *center, int rank);

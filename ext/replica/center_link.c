@@ -249,7 +249,11 @@ kolo_status kolo_center_link_hear(kolo_center_link *link, int64_t number, void *
     exchange_of_messages hear = make_request(link, KOLO_REQUEST_HEAR);
     hear.request.number = number;
     KOLO_TRY(ask(link, &hear));
-    return take(&hear, data, bytes);
+    KOLO_TRY(take(&hear, data, bytes));
+    exchange_of_messages heard = make_request(link, KOLO_REQUEST_HEARD);
+    heard.request.number = number;
+    if (ask(link, &heard) != KOLO_OK) kolo_failure_take(); /* rank 0 may close now: the next call will notice */
+    return KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- calls of a part */

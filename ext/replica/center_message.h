@@ -14,12 +14,13 @@ typedef enum kolo_request_kind {
     KOLO_REQUEST_ADMIT,    /* an exchange with parts on several ranks */
     KOLO_REQUEST_CHECK,    /* whether the epoch has failed */
     KOLO_REQUEST_EXCHANGE, /* the whole exchange. Arrays: the offer's */
-    KOLO_REQUEST_HEAR      /* news */
+    KOLO_REQUEST_HEAR,     /* news */
+    KOLO_REQUEST_HEARD     /* they have arrived */
 } kolo_request_kind;
 
 typedef struct kolo_request {
     kolo_request_kind kind;
-    int64_t number;     /* NEXT: the epoch; HEAR: of the news */
+    int64_t number;     /* NEXT: the epoch; HEAR, HEARD: of the news */
     double samples;     /* of the offer */
     int part, batches;  /* PART, GET: the part; PART: batches since the worker's last exchange */
     kolo_ticket ticket; /* PART, GET */

@@ -151,9 +151,14 @@ static kolo_status answer_hear(client *c, const kolo_request *r)
     kolo_channel_part found;
     bool goes_on = kolo_news_wait(server->news, r->number, server->patience, &found.data, &found.bytes);
     kolo_reply answer = {.status = goes_on ? KOLO_OK : KOLO_COMM, .again = goes_on && !found.data};
-    kolo_status status = send_reply(c, &answer, &found);
-    if (found.data) kolo_news_heard(server->news, c->listener, r->number);
-    return status;
+    return send_reply(c, &answer, &found);
+}
+
+/* A reply that was sent need not arrive if this end closes soon after, so the worker says when it has the news. */
+static kolo_status answer_heard(client *c, const kolo_request *r)
+{
+    kolo_news_heard(c->server->news, c->listener, r->number);
+    return send_reply(c, &(kolo_reply){0}, NULL);
 }
 
 static kolo_status answer(client *c, const char *data, size_t bytes)
@@ -174,6 +179,7 @@ static kolo_status answer(client *c, const char *data, size_t bytes)
     case KOLO_REQUEST_CHECK: return answer_check(c);
     case KOLO_REQUEST_EXCHANGE: return answer_exchange(c, &r, data + sizeof r, bytes - sizeof r);
     case KOLO_REQUEST_HEAR: return answer_hear(c, &r);
+    case KOLO_REQUEST_HEARD: return answer_heard(c, &r);
     }
     return kolo_fail(KOLO_COMM, "a worker sent a request of kind %d", (int)r.kind);
 }

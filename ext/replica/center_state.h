@@ -43,7 +43,8 @@ struct kolo_center {
     bool last_round; /* exchanges of all: the epoch was stopped, and all workers learn it after the same exchange */
     int turn;        /* the number of the epoch's next exchange */
     int round;       /* exchanges of all so far in this epoch */
-    int taken, trained;
+    int taken[KOLO_DEVICES_MAX]; /* of each shard: the number of the next batch */
+    int trained;
     int lost, last_lost; /* the number of workers that are gone; the last of them */
     int *returned; /* [returned_count] batches of workers that are gone */
     int returned_count;

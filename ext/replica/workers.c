@@ -297,7 +297,9 @@ static kolo_status watch(kolo_replica *replica, const kolo_workers_run *run, boo
 
 static kolo_status train_on(kolo_replica *replica, const kolo_workers_run *run, const kolo_task *task)
 {
-    kolo_batch batch = kolo_epoch_batch(run->plan, task->batch);
+    int before = kolo_shard_first(&run->shards, kolo_shard_of(&run->shards, kolo_worker_number(replica)));
+    kolo_batch batch = kolo_epoch_batch(run->plan, task->batch - before);
+    batch.step += (uint64_t)before; /* batches of different shards have different random numbers */
     KOLO_TRY(watch(replica, run, true));
     replica->learning_rate = task->learning_rate;
     KOLO_TRY(kolo_replica_step(replica, &batch));
@@ -422,7 +424,7 @@ static kolo_status train_all(kolo_trainer *trainer, const kolo_workers_run *run,
 kolo_status kolo_workers_train(kolo_trainer *trainer, const kolo_workers_run *run, kolo_workers_outcome *outcome)
 {
     kolo_workers *workers = trainer->workers;
-    const kolo_center_epoch epoch = {run->plan->steps, run->window, run->turns, run->record};
+    const kolo_center_epoch epoch = {run->plan->steps, run->window, run->turns, run->record, run->shards};
     *outcome = (kolo_workers_outcome){0};
     workers->epochs++;
     KOLO_TRY(kolo_workers_spread(trainer));

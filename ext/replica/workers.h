@@ -34,11 +34,12 @@ double kolo_workers_loss(const kolo_trainer *trainer, int member, int epoch);
 
 /* An epoch of all workers. */
 typedef struct kolo_workers_run {
-    const kolo_epoch_plan *plan;
+    const kolo_epoch_plan *plan; /* its samples are those of this rank's shard; its steps those of all ranks */
     int number;              /* of the epoch in this fit, from 0 */
     int window;              /* batches between two exchanges of a worker */
     const kolo_turns *turns; /* the order of exchanges; NULL: as it happens */
     kolo_turns *record;      /* gets the exchanges that happen; NULL: nobody wants them */
+    kolo_shards shards;      /* with .sharded: those of the ranks */
     /* Called on rank 0 by the thread of its first worker, which is the caller's, before and after each of its batches.
      * trained: batches that all workers have trained on; totals: of these. */
     kolo_status (*watch)(void *watcher, bool before, int trained, const kolo_totals *totals);

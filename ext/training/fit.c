@@ -236,7 +236,7 @@ static kolo_status score(kolo_fit_state *state)
 static kolo_status validate(kolo_fit_state *state, int number)
 {
     int every = state->args->validation_freq ? state->args->validation_freq : 1;
-    state->validated = state->validation && (number + 1) % every == 0;
+    state->validated = state->validates && (number + 1) % every == 0;
     if (!state->validated) return KOLO_OK;
     KOLO_TRY(call_hooks(state, TEST_BEGIN, 0, false));
     KOLO_TRY(kolo_trainer_fetch(state->trainer));
@@ -388,7 +388,7 @@ static kolo_status agree_to_stop(kolo_fit_state *state)
 static kolo_status run_epochs(kolo_fit_state *state)
 {
     /* With validation logs, too, so that hooks see all names. A hook may load a checkpoint. */
-    KOLO_TRY(call_hooks(state, TRAIN_BEGIN, 0, state->validation != NULL));
+    KOLO_TRY(call_hooks(state, TRAIN_BEGIN, 0, state->validates));
     KOLO_TRY(kolo_fit_begin_at(state));
     state->model->history.first_epoch = state->model->position.epoch;
     KOLO_TRY(kolo_fit_compare_weights(state));
@@ -454,6 +454,7 @@ static kolo_status fit(kolo_fit_state *state)
     if (status == KOLO_OK) status = train(state);
     status = kolo_fit_close_workers(state, status);
     kolo_fit_close_data(state);
+    free(state->first_batch);
     return status;
 }
 
