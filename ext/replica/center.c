@@ -462,3 +462,18 @@ void kolo_center_mark_lost(kolo_center *center, bool *gone)
     for (int i = 0; i < center->args.workers; i++) gone[i] = center->workers[i].gone;
     pthread_mutex_unlock(&center->lock);
 }
+
+int64_t kolo_center_behind(kolo_center *center, int worker_number)
+{
+    pthread_mutex_lock(&center->lock);
+    int64_t behind = center->exchanges - center->workers[worker_number].exchanged_at;
+    pthread_mutex_unlock(&center->lock);
+    return behind;
+}
+
+void kolo_center_set_behind(kolo_center *center, int worker_number, int64_t behind)
+{
+    pthread_mutex_lock(&center->lock);
+    center->workers[worker_number].exchanged_at = center->exchanges - behind;
+    pthread_mutex_unlock(&center->lock);
+}

@@ -99,6 +99,9 @@ void kolo_center_lose_server(kolo_center *center, int rank);
 bool kolo_center_lost_server(kolo_center *center);
 /* The number of workers that were lost; *last: the one that was lost last. */
 int kolo_center_lost(kolo_center *center, int *last);
+/* Exchanges of others since a worker's last one, between two epochs. */
+int64_t kolo_center_behind(kolo_center *center, int worker);
+void kolo_center_set_behind(kolo_center *center, int worker, int64_t behind);
 /* Sets gone[workers] for those. */
 void kolo_center_mark_lost(kolo_center *center, bool *gone);
 

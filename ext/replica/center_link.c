@@ -256,6 +256,13 @@ kolo_status kolo_center_link_hear(kolo_center_link *link, int64_t number, void *
     return KOLO_OK;
 }
 
+kolo_status kolo_center_link_record(kolo_center_link *link, const kolo_worker_record *record, size_t bytes)
+{
+    exchange_of_messages send = make_request(link, KOLO_REQUEST_RECORD);
+    send.arrays[send.count++] = (kolo_channel_part){record, bytes};
+    return ask(link, &send);
+}
+
 /* ---------------------------------------------------------------- calls of a part */
 
 kolo_status kolo_center_link_part(kolo_center_link *link, int part, const kolo_ticket *ticket, int batches,

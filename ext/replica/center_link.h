@@ -26,6 +26,9 @@ kolo_status kolo_center_link_check(kolo_center_link *link);
 /* The news with this number: waits until rank 0 tells them. */
 kolo_status kolo_center_link_hear(kolo_center_link *link, int64_t number, void *data, size_t bytes);
 
+/* Sends the worker's record (worker_records.h). */
+kolo_status kolo_center_link_record(kolo_center_link *link, const kolo_worker_record *record, size_t bytes);
+
 /* A worker's calls of a part on the link's rank, as in center_parts.h. *done: false if the turn has not come yet: ask
  * the centre whether it still will, and call again. */
 kolo_status kolo_center_link_part(kolo_center_link *link, int part, const kolo_ticket *ticket, int batches,

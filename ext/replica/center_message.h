@@ -15,7 +15,8 @@ typedef enum kolo_request_kind {
     KOLO_REQUEST_CHECK,    /* whether the epoch has failed */
     KOLO_REQUEST_EXCHANGE, /* the whole exchange. Arrays: the offer's */
     KOLO_REQUEST_HEAR,     /* news */
-    KOLO_REQUEST_HEARD     /* they have arrived */
+    KOLO_REQUEST_HEARD,    /* they have arrived */
+    KOLO_REQUEST_RECORD    /* the worker's record (worker_records.h), which follows */
 } kolo_request_kind;
 
 typedef struct kolo_request {

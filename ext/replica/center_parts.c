@@ -96,6 +96,12 @@ void kolo_center_parts_begin_anew(kolo_center_parts *parts)
             copy_range(parts->starts[w], parts->weights, &parts->args.ranges[i]);
 }
 
+void kolo_center_parts_set_start(kolo_center_parts *parts, int worker, const float *weights)
+{
+    for (int i = parts->args.first; i < parts->args.end; i++)
+        copy_range(parts->starts[worker], weights, &parts->args.ranges[i]);
+}
+
 float *kolo_center_parts_weights(kolo_center_parts *parts)
 {
     return parts->weights;

@@ -41,6 +41,7 @@ void kolo_center_parts_begin_anew(kolo_center_parts *parts);
  */
 float *kolo_center_parts_weights(kolo_center_parts *parts);
 float *kolo_center_parts_start(kolo_center_parts *parts, int worker);
+void kolo_center_parts_set_start(kolo_center_parts *parts, int worker, const float *weights);
 
 /* The same as for one part (center_part.h), for all parts here. */
 void kolo_center_parts_begin(kolo_center_parts *parts, int64_t epoch);

@@ -161,6 +161,15 @@ static kolo_status answer_heard(client *c, const kolo_request *r)
     return send_reply(c, &(kolo_reply){0}, NULL);
 }
 
+static kolo_status answer_record(client *c, const char *data, size_t bytes)
+{
+    const kolo_server_args *args = &c->server->args;
+    if (bytes != args->record_bytes)
+        return kolo_fail(KOLO_COMM, "a worker sent a state of %zu bytes, wanted %zu", bytes, args->record_bytes);
+    memcpy(args->records[c->worker], data, bytes);
+    return send_reply(c, &(kolo_reply){0}, NULL);
+}
+
 static kolo_status answer(client *c, const char *data, size_t bytes)
 {
     const kolo_server_args *args = &c->server->args;
@@ -180,6 +189,7 @@ static kolo_status answer(client *c, const char *data, size_t bytes)
     case KOLO_REQUEST_EXCHANGE: return answer_exchange(c, &r, data + sizeof r, bytes - sizeof r);
     case KOLO_REQUEST_HEAR: return answer_hear(c, &r);
     case KOLO_REQUEST_HEARD: return answer_heard(c, &r);
+    case KOLO_REQUEST_RECORD: return answer_record(c, data + sizeof r, bytes - sizeof r);
     }
     return kolo_fail(KOLO_COMM, "a worker sent a request of kind %d", (int)r.kind);
 }
@@ -317,4 +327,9 @@ kolo_status kolo_center_server_tell(kolo_center_server *server, int64_t number, 
 void kolo_center_server_fail(kolo_center_server *server)
 {
     kolo_news_fail(server->news);
+}
+
+void kolo_center_server_wait(kolo_center_server *server)
+{
+    kolo_news_wait_until_heard(server->news);
 }

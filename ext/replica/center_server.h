@@ -8,6 +8,7 @@
 #include "comm/channel.h"
 #include "comm/comm.h"
 #include "replica/center.h"
+#include "replica/worker_records.h"
 
 typedef struct kolo_center_server kolo_center_server;
 
@@ -21,6 +22,9 @@ typedef struct kolo_server_args {
     int workers;              /* of each rank */
     int64_t count;            /* weights */
     const kolo_strategy_kind *kind;
+    kolo_worker_record *const
+        *records; /* on rank 0, [workers of all ranks], of record_bytes: the workers send theirs */
+    size_t record_bytes;
 } kolo_server_args;
 
 /* The workers of other ranks have numbers, from 0; their addresses[number] are for kolo_center_link_open(). */
@@ -35,5 +39,7 @@ void kolo_center_server_close(kolo_center_server **server);
  * hears them, and waits until they are told. fail(): those that wait fail instead. */
 kolo_status kolo_center_server_tell(kolo_center_server *server, int64_t number, const void *data, size_t bytes);
 void kolo_center_server_fail(kolo_center_server *server);
+/* Waits until all ranks that are left have heard all news, or the news have failed. */
+void kolo_center_server_wait(kolo_center_server *server);
 
 #endif

@@ -167,7 +167,9 @@ kolo_status kolo_workers_link(kolo_trainer *trainer)
                              .keeps = workers->keeps,
                              .workers = trainer->count,
                              .count = trainer->model->weight_count,
-                             .kind = kind_of(trainer)};
+                             .kind = kind_of(trainer),
+                             .record_bytes = kolo_worker_record_bytes(trainer)};
+    if (workers->center) KOLO_TRY(kolo_workers_open_records(trainer, &args.records));
     workers->links = calloc((size_t)workers->ranks->size, sizeof *workers->links);
     kolo_status status = workers->links ? KOLO_OK : kolo_fail_memory(sizeof *workers->links, "links to the centre");
     for (; args.root < workers->ranks->size && status == KOLO_OK; args.root++)
@@ -189,6 +191,7 @@ void kolo_workers_close(kolo_trainer *trainer)
         kolo_host_deallocate(workers->arrays[i].start);
         kolo_host_deallocate(workers->arrays[i].memory);
     }
+    kolo_workers_free_records(workers);
     free(workers->losses);
     free(workers->arrays);
     free(workers->ranges);
@@ -386,12 +389,16 @@ static void set_counters(kolo_trainer *trainer, const kolo_epoch_plan *plan, boo
 static kolo_status share_outcome(kolo_trainer *trainer, kolo_workers_outcome *all)
 {
     kolo_workers *workers = trainer->workers;
+    workers->has_trained = true;
     if (workers->ranks->size == 1) return KOLO_OK;
+    KOLO_TRY(kolo_workers_send_records(trainer));
     all->lost = workers->lost;
     KOLO_TRY(kolo_workers_share(trainer, all, sizeof *all));
     workers->lost = all->lost;
     if (workers->lost > 0 && workers->ranks->kind->lose) workers->ranks->kind->lose(workers->ranks);
-    return kolo_workers_share(trainer, trainer->model->weights, weight_bytes(trainer));
+    KOLO_TRY(kolo_workers_share(trainer, trainer->model->weights, weight_bytes(trainer)));
+    kolo_workers_await_records(trainer);
+    return KOLO_OK;
 }
 
 static kolo_status copy_turns(const kolo_workers_run *run)

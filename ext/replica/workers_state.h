@@ -3,6 +3,7 @@
 #define KOLO_REPLICA_WORKERS_STATE_H
 
 #include "replica/center_link.h"
+#include "replica/worker_records.h"
 #include "replica/workers.h"
 
 struct kolo_workers {
@@ -25,6 +26,9 @@ struct kolo_workers {
     kolo_center_parts *parts; /* of this rank; NULL: it keeps none */
     bool trains;              /* an epoch is under way, so parts of other ranks are newer than here */
     bool is_set;              /* the centre's weights were set since the last epoch */
+    /* [all], see worker_records.h; NULL: there are none */
+    kolo_worker_record **records, **expected;
+    bool has_trained; /* an epoch to its end */
 };
 
 /* The rank that keeps a part: parts are spread over all ranks as evenly as they go, so that with a server for each node
@@ -50,5 +54,11 @@ kolo_status kolo_worker_exchange(kolo_replica *replica);
  * set, and all ranks call it before an epoch. The second brings the current parts to rank 0, which alone calls it. */
 kolo_status kolo_workers_spread(kolo_trainer *trainer);
 kolo_status kolo_workers_gather(kolo_trainer *trainer);
+
+/* ---- worker_records.c ---- */
+
+/* *records becomes the list of all workers' records. */
+kolo_status kolo_workers_open_records(kolo_trainer *trainer, kolo_worker_record *const **records);
+void kolo_workers_free_records(kolo_workers *workers);
 
 #endif

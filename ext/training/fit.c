@@ -1,6 +1,7 @@
 /* kolo_fit: epochs, steps, validation, callbacks, history. The strategy runs the step itself. */
 #include "training/fit.h"
 #include "replica/overlap.h"
+#include "replica/worker_records.h"
 #include "replica/workers.h"
 #include "core/clock.h"
 
@@ -347,6 +348,8 @@ static kolo_status open_fit(kolo_fit_state *state)
     if (!epochs) return kolo_fail_memory(bytes, "the history");
     model->epochs = epochs;
     KOLO_TRY(kolo_fit_open_workers(state));
+    if (model->trainer && !state->args->resume) kolo_workers_forget(model->trainer);
+    else if (model->trainer) KOLO_TRY(kolo_workers_keep(model->trainer));
     KOLO_TRY(kolo_trainer_prepare(model, state->microbatch));
     state->trainer = model->trainer;
     state->trainer->seed = state->seed;

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "data/data.h"
 #include "model/lower.h"
+#include "replica/worker_records.h"
 #include "runtime/runtime.h"
 #include "show/bundle.h"
 #include "training/fit.h"
@@ -309,7 +310,8 @@ kolo_status kolo_fit_begin_at(kolo_fit_state *state)
     if (!state->model->resumed) return KOLO_OK;
     state->seed = state->trainer->seed = state->model->seed;
     KOLO_TRY(agree_on_position(state));
-    if (at->step == 0 || (at->samples == state->data->samples && at->batch == state->batch)) return KOLO_OK;
+    if (at->step == 0 || (at->samples == state->data->samples && at->batch == state->batch))
+        return kolo_workers_resume(state->trainer);
     return kolo_fail(KOLO_INVALID,
                      "wanted %lld samples in steps of %lld to go on within an epoch, got %lld in steps of %lld",
                      (long long)at->samples, (long long)at->batch, (long long)state->data->samples,
