@@ -108,9 +108,9 @@ typedef struct kolo_strategy {
  * workers together have trained on all batches. A fast worker takes more of them, so nobody waits for a slow one,
  * except where all exchange at once. Each worker has an optimizer's state of its own, and a schedule counts the batches
  * of all workers. on_train_batch hooks are called before and after batches of worker 0; the number that they are given
- * counts the batches that all workers have trained on. A kolo_fit() that goes on after a stop within an epoch begins
- * that epoch anew. Each kolo_fit() begins with the weights of the centre on all workers, after kolo_checkpoint_load() also
- * with the optimizer's state of worker 0.
+ * counts the batches that all workers have trained on. Each kolo_fit() begins with the weights of the centre on all workers;
+ * with .resume they go on from their own weights, momentum and optimizer's state, which checkpoints of epochs' ends hold, if
+ * strategy and number of workers are the same. After a stop within an epoch the epoch begins anew.
  *
  * In the rules c is the centre, x a worker's weights, p what they were after the worker's last exchange, τ the .window,
  * n the number of workers, and g the mean gradient. Default windows are dist-keras's, unless a source is named. */
