@@ -155,9 +155,16 @@ void kolo_news_leave(kolo_news *news, int listener)
     kolo_news_heard(news, listener, INT64_MAX);
 }
 
-void kolo_news_wait_until_heard(kolo_news *news)
+bool kolo_news_wait_until_heard(kolo_news *news, double seconds)
 {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += 1 + (time_t)seconds;
+    int late = 0;
     pthread_mutex_lock(&news->lock);
-    while (!news->failed && !all_heard(news, news->told)) pthread_cond_wait(&news->changed, &news->lock);
+    while (!late && !news->failed && !all_heard(news, news->told))
+        late = seconds > 0 ? pthread_cond_clockwait(&news->changed, &news->lock, CLOCK_MONOTONIC, &until)
+                           : pthread_cond_wait(&news->changed, &news->lock);
     pthread_mutex_unlock(&news->lock);
+    return !late;
 }

@@ -19,7 +19,8 @@ bool kolo_news_wait(kolo_news *news, int64_t number, double seconds, const void 
 /* The listener has heard the news up to this number; it will not listen any more. */
 void kolo_news_heard(kolo_news *news, int listener, int64_t number);
 void kolo_news_leave(kolo_news *news, int listener);
-/* Waits until all listeners that are left have heard all news, or the news have failed. */
-void kolo_news_wait_until_heard(kolo_news *news);
+/* Waits until all listeners that are left have heard all news, or the news have failed. Returns false if that has not
+ * happened for so many seconds (0: no limit). */
+bool kolo_news_wait_until_heard(kolo_news *news, double seconds);
 
 #endif

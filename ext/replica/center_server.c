@@ -306,7 +306,7 @@ void kolo_center_server_close(kolo_center_server **server)
     *server = NULL;
     if (!closed) return;
     if (closed->news) leave_unstarted(closed);
-    if (closed->news) kolo_news_wait_until_heard(closed->news);
+    if (closed->news) kolo_news_wait_until_heard(closed->news, 0);
     /* Threads that wait for others end. */
     if (closed->args.center) kolo_center_fail(closed->args.center);
     if (closed->args.parts) kolo_center_parts_fail(closed->args.parts);
@@ -329,7 +329,9 @@ void kolo_center_server_fail(kolo_center_server *server)
     kolo_news_fail(server->news);
 }
 
-void kolo_center_server_wait(kolo_center_server *server)
+kolo_status kolo_center_server_wait(kolo_center_server *server)
 {
-    kolo_news_wait_until_heard(server->news);
+    double limit = kolo_stall_limit();
+    if (kolo_news_wait_until_heard(server->news, limit)) return KOLO_OK;
+    return kolo_fail(KOLO_COMM, "a rank has not asked for what the epoch gave for %g s (KOLO_STALL_LIMIT)", limit);
 }

@@ -39,7 +39,7 @@ void kolo_center_server_close(kolo_center_server **server);
  * hears them, and waits until they are told. fail(): those that wait fail instead. */
 kolo_status kolo_center_server_tell(kolo_center_server *server, int64_t number, const void *data, size_t bytes);
 void kolo_center_server_fail(kolo_center_server *server);
-/* Waits until all ranks that are left have heard all news, or the news have failed. */
-void kolo_center_server_wait(kolo_center_server *server);
+/* Waits until all ranks that are left have heard all news, or the news have failed. Fails after KOLO_STALL_LIMIT. */
+kolo_status kolo_center_server_wait(kolo_center_server *server);
 
 #endif

@@ -156,9 +156,10 @@ kolo_status kolo_workers_send_records(kolo_trainer *trainer)
     return status;
 }
 
-void kolo_workers_await_records(kolo_trainer *trainer)
+kolo_status kolo_workers_await_records(kolo_trainer *trainer)
 {
-    if (trainer->workers->server) kolo_center_server_wait(trainer->workers->server);
+    const kolo_workers *workers = trainer->workers;
+    return workers->center && workers->server ? kolo_center_server_wait(workers->server) : KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- going on */

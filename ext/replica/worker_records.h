@@ -38,6 +38,6 @@ kolo_status kolo_workers_resume(kolo_trainer *trainer);
 /* At the end of an epoch: brings the records of other ranks to rank 0. The first is called by those ranks before they
  * hear the epoch's news, the second by rank 0 after it has told them. */
 kolo_status kolo_workers_send_records(kolo_trainer *trainer);
-void kolo_workers_await_records(kolo_trainer *trainer);
+kolo_status kolo_workers_await_records(kolo_trainer *trainer);
 
 #endif

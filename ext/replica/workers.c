@@ -397,8 +397,7 @@ static kolo_status share_outcome(kolo_trainer *trainer, kolo_workers_outcome *al
     workers->lost = all->lost;
     if (workers->lost > 0 && workers->ranks->kind->lose) workers->ranks->kind->lose(workers->ranks);
     KOLO_TRY(kolo_workers_share(trainer, trainer->model->weights, weight_bytes(trainer)));
-    kolo_workers_await_records(trainer);
-    return KOLO_OK;
+    return kolo_workers_await_records(trainer);
 }
 
 static kolo_status copy_turns(const kolo_workers_run *run)
