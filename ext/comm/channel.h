@@ -27,14 +27,16 @@ typedef struct kolo_channel_kind {
     /* Opens the listening end, and writes its address, which only processes of this host can use if one_host. */
     kolo_status (*listen)(bool one_host, kolo_channel **channel, char address[KOLO_CHANNEL_ADDRESS]);
     kolo_status (*connect)(const char *address, kolo_channel **channel);
-    /* Sends the parts as one message. */
+    /* Sends the parts as one message. Fails with KOLO_COMM if the other end is gone, or interrupt() was called; so far
+     * as this is not known yet, the message is lost, and receive() fails. */
     kolo_status (*send)(kolo_channel *channel, const kolo_channel_part *parts, int count);
     /* Waits for the next message, at most so many seconds (0: for ever). *data is valid until the next receive(). Fails
      * with KOLO_COMM if the other end is gone, if interrupt() was called, or when the time is over. */
     kolo_status (*receive)(kolo_channel *channel, double seconds, const void **data, size_t *bytes);
     /* From now on receive() fails, also one that waits. Any thread. */
     void (*interrupt)(kolo_channel *channel);
-    void (*close)(kolo_channel **channel); /* takes NULL */
+    /* Takes NULL. What was sent last may be lost, unless the other end has received it. */
+    void (*close)(kolo_channel **channel);
 } kolo_channel_kind;
 
 #endif

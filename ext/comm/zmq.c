@@ -145,22 +145,8 @@ static kolo_status channel_connect(const char *address, kolo_channel **channel)
 
 /* ---------------------------------------------------------------- messages */
 
-static kolo_status channel_send(kolo_channel *channel, const kolo_channel_part *parts, int count)
-{
-    size_t bytes = 0;
-    zmq_msg_t message;
-    for (int i = 0; i < count; i++) bytes += parts[i].bytes;
-    if (zmq_msg_init_size(&message, bytes) != 0) return kolo_fail_memory(bytes, "a message");
-    char *to = zmq_msg_data(&message);
-    for (int i = 0; i < count; to += parts[i++].bytes)
-        if (parts[i].bytes > 0) memcpy(to, parts[i].data, parts[i].bytes);
-    if (zmq_msg_send(&message, channel->socket, 0) >= 0) return KOLO_OK;
-    zmq_msg_close(&message);
-    return failed("cannot send a message");
-}
-
-/* Whether a report of the monitor says that the other end is gone. A connection of a
- * process without the key does not count: its handshake fails. */
+/* Whether a report of the monitor says that the other end is gone. A connection of a process without the key does not
+ * count: its handshake fails. */
 static bool is_gone(kolo_channel *channel)
 {
     uint8_t report[6] = {0}; /* 16 bits: the event; 32 bits: the connection's file descriptor */
@@ -170,6 +156,41 @@ static bool is_gone(kolo_channel *channel)
     zmq_recv(channel->monitor, endpoint, sizeof endpoint, 0);
     memcpy(&descriptor, report + 2, sizeof descriptor);
     return !channel->listens || descriptor == channel->peer;
+}
+
+/* Waits until the socket is ready for `event`, at most so many seconds (0: for ever). */
+static kolo_status wait_until_ready(kolo_channel *channel, short event, double seconds)
+{
+    zmq_pollitem_t items[] = {{.socket = channel->socket, .events = event},
+                              {.socket = channel->monitor, .events = ZMQ_POLLIN},
+                              {.fd = channel->interrupted, .events = ZMQ_POLLIN}};
+    for (double until = kolo_now() + seconds;;) {
+        long wait = seconds > 0 ? (long)((until - kolo_now()) * 1000) + 1 : -1;
+        if (seconds > 0 && kolo_now() > until) return kolo_fail(KOLO_COMM, "no answer for %g s", seconds);
+        if (zmq_poll(items, 3, wait) < 0 && zmq_errno() != EINTR) return failed("cannot wait for a message");
+        if (items[0].revents) return KOLO_OK; /* also for a message from before the end went */
+        if (items[2].revents) return kolo_fail(KOLO_COMM, "the channel was interrupted");
+        if (!items[1].revents || !is_gone(channel)) continue;
+        if (zmq_poll(items, 1, 0) > 0) return KOLO_OK; /* the last message came after the first look at the socket */
+        return kolo_fail(KOLO_COMM, "the process at the other end is gone");
+    }
+}
+
+static kolo_status channel_send(kolo_channel *channel, const kolo_channel_part *parts, int count)
+{
+    size_t bytes = 0;
+    zmq_msg_t message;
+    for (int i = 0; i < count; i++) bytes += parts[i].bytes;
+    if (zmq_msg_init_size(&message, bytes) != 0) return kolo_fail_memory(bytes, "a message");
+    char *to = zmq_msg_data(&message);
+    for (int i = 0; i < count; to += parts[i++].bytes)
+        if (parts[i].bytes > 0) memcpy(to, parts[i].data, parts[i].bytes);
+    /* A connecting end whose other end is gone would wait in zmq_msg_send() for ever. */
+    kolo_status status = channel->listens ? KOLO_OK : wait_until_ready(channel, ZMQ_POLLOUT, 0);
+    if (status == KOLO_OK && zmq_msg_send(&message, channel->socket, 0) >= 0) return KOLO_OK;
+    if (status == KOLO_OK) status = failed("cannot send a message");
+    zmq_msg_close(&message);
+    return status;
 }
 
 static kolo_status take_message(kolo_channel *channel, const void **data, size_t *bytes)
@@ -185,17 +206,8 @@ static kolo_status take_message(kolo_channel *channel, const void **data, size_t
 
 static kolo_status channel_receive(kolo_channel *channel, double seconds, const void **data, size_t *bytes)
 {
-    zmq_pollitem_t items[] = {{.socket = channel->socket, .events = ZMQ_POLLIN},
-                              {.socket = channel->monitor, .events = ZMQ_POLLIN},
-                              {.fd = channel->interrupted, .events = ZMQ_POLLIN}};
-    for (double until = kolo_now() + seconds;;) {
-        long wait = seconds > 0 ? (long)((until - kolo_now()) * 1000) + 1 : -1;
-        if (seconds > 0 && kolo_now() > until) return kolo_fail(KOLO_COMM, "no answer for %g s", seconds);
-        if (zmq_poll(items, 3, wait) < 0 && zmq_errno() != EINTR) return failed("cannot wait for a message");
-        if (items[0].revents) return take_message(channel, data, bytes); /* also one from before the end went */
-        if (items[2].revents) return kolo_fail(KOLO_COMM, "the channel was interrupted");
-        if (items[1].revents && is_gone(channel)) return kolo_fail(KOLO_COMM, "the process at the other end is gone");
-    }
+    KOLO_TRY(wait_until_ready(channel, ZMQ_POLLIN, seconds));
+    return take_message(channel, data, bytes);
 }
 
 static void channel_interrupt(kolo_channel *channel)

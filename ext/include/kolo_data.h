@@ -87,6 +87,14 @@ kolo_data *kolo_data_slice_at(kolo_data *data, int64_t first, int64_t samples, k
 #define kolo_data_autoencoder(data) kolo_data_autoencoder_at(data, KOLO_HERE)
 kolo_data *kolo_data_autoencoder_at(kolo_data *data, kolo_here here);
 
+/* The chief form: rank `root` has read the data, and sends each rank a shard of them; the others pass NULL. Of n ranks
+ * rank r gets the samples r, r + n, r + 2n, …, as tf.data's shard(n, r). All ranks call it; the result is a copy in the
+ * memory of each, with its labels, targets, weights and names, which the caller frees. A view is computed on the root;
+ * augmentation comes after it, on each shard. Fails on all ranks if the root has no data, fewer samples than there are
+ * ranks, or augmented ones. kolo_fit(.sharded = true) trains on shards. */
+#define kolo_data_scatter(data, root) kolo_data_scatter_at(data, root, KOLO_HERE)
+kolo_data *kolo_data_scatter_at(kolo_data *data, int root, kolo_here here);
+
 kolo_data_info kolo_data_get_info(const kolo_data *data); /* all zero for NULL */
 typedef struct kolo_data_sample_args {
     int _;

@@ -62,7 +62,11 @@ typedef struct kolo_strategy {
     int window;  /* batches that a worker trains on between two exchanges; default: the strategy's */
     int servers; /* 1 to the number of weight arrays, default 1: the centre is divided at the borders of arrays among so many
                     servers, with which different workers exchange at the same time. The results do not depend on it. Only
-                    where workers exchange one at a time, and the workers are threads of one process */
+                    where workers exchange one at a time. Over several ranks the servers are spread over them as evenly as
+                    they go, beside the workers of these ranks: server i of s is on rank i · ranks / s, so .servers = nodes
+                    gives one to each node. Rank 0 keeps the order of exchanges. Under --keep-going the others go on
+                    without a dead rank, unless a server was on it: this ends the fit on all ranks. A worker that dies
+                    within an exchange may have exchanged with some of the servers only */
     double rho;  /* EASGD: the strength of the pull towards the centre, ρ ≥ 0; default 5 */
     double learning_rate; /* EASGD: the exchange moves worker and centre by α = learning_rate · ρ of their difference;
                              0 ≤ α < 1; default 0.1. The optimizer has a learning rate of its own */
@@ -104,9 +108,9 @@ typedef struct kolo_strategy {
  * workers together have trained on all batches. A fast worker takes more of them, so no worker waits for a slow one,
  * except where all exchange at once. Each worker has an optimizer's state of its own, and a schedule counts the batches
  * of all workers. on_train_batch hooks are called before and after batches of worker 0; the number that they are given
- * counts the batches that all workers have trained on. A kolo_fit() that resumes after a stop within an epoch begins
- * that epoch anew. Each kolo_fit() begins with the weights of the centre on all workers, after kolo_checkpoint_load() also
- * with the optimizer's state of worker 0.
+ * counts the batches that all workers have trained on. Each kolo_fit() begins with the weights of the centre on all workers;
+ * with .resume they go on from their own weights, momentum and optimizer's state, which checkpoints of epochs' ends hold, if
+ * strategy and number of workers are the same. After a stop within an epoch the epoch begins anew.
  *
  * In the rules c is the centre, x a worker's weights, p its weights after its last exchange, τ the .window,
  * n the number of workers, and g the mean gradient. Default windows are dist-keras's, unless a source is named. */
@@ -258,10 +262,15 @@ typedef struct kolo_fit_args {
                                 the call prints where it continues */
     int batch_size;          /* default 32; of all devices under a strategy, of one rank under kolo_distributed(), of one
                                 worker under a strategy of workers, of all ranks under kolo_multi_worker_mirrored() */
-    int steps_per_epoch;     /* default: all batches of the data */
+    int steps_per_epoch;     /* default: all batches of the data; with .sharded those of all ranks together */
     bool drop_remainder;     /* leave out the last, short batch */
     bool no_shuffle;         /* keep the samples in the order of the data */
     int shuffle_buffer;      /* draw each sample from the next this many remaining samples; default: from all */
+    bool sharded;            /* each rank's data are a shard of its own, which only it has: one that it has read itself, or
+                                that kolo_data_scatter() sent. Shards may differ in size. Under a strategy of workers: a
+                                rank's workers take batches of its shard alone, an epoch has the batches of all shards,
+                                rank 0's validation data are used, and the batches of a rank that dies are left out.
+                                Default: every rank has the whole data. tf.data's AutoShardPolicy.OFF */
     kolo_feed_kind feed;     /* how samples are gathered; default: synchronous. The numbers do not depend on it */
     int queue_capacity;      /* batches in a KOLO_FEED_QUEUE, at most an epoch's; default 4 */
     int feed_threads;        /* threads that fill the KOLO_FEED_QUEUE; default 2 */

@@ -13,30 +13,9 @@
 
 /* ---------------------------------------------------------------- opening and closing */
 
-static kolo_status open_worker(kolo_center *center, int number)
+kolo_status kolo_center_open(kolo_center_parts *parts, kolo_center **center)
 {
-    kolo_center_worker_state *w = &center->workers[number];
-    size_t bytes = (size_t)center->args.count * sizeof(float);
-    w->start = malloc(bytes + 1);
-    if (!w->start) return kolo_fail_memory(bytes, "the weights of a worker");
-    w->exchange = (kolo_exchange){.number = number, .count = center->args.count, .center = center->weights};
-    return KOLO_OK;
-}
-
-static kolo_status open_part(kolo_center *center, int number)
-{
-    const kolo_part_args args = {.kind = center->args.kind,
-                                 .strategy = center->args.strategy,
-                                 .range = center->args.ranges[number],
-                                 .weights = center->weights,
-                                 .update = center->args.update,
-                                 .owner = center->args.owner};
-    return kolo_center_part_open(&args, &center->parts[number]);
-}
-
-kolo_status kolo_center_open(const kolo_center_args *args, kolo_center **center)
-{
-    size_t bytes = (size_t)args->count * sizeof(float);
+    const kolo_parts_args *args = kolo_center_parts_args(parts);
     kolo_center *made = *center = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "the centre of the workers");
     pthread_mutex_init(&made->lock, NULL);
@@ -45,19 +24,18 @@ kolo_status kolo_center_open(const kolo_center_args *args, kolo_center **center)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&made->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
+    made->parts = parts;
     made->args = *args;
     made->over = true;
     made->stall_limit = kolo_stall_limit();
-    made->stalled = -1;
-    made->weights = malloc(bytes + 1);
+    made->stalled = made->lost_server = -1;
     made->workers = calloc((size_t)args->workers, sizeof *made->workers);
-    made->parts = calloc((size_t)args->parts, sizeof *made->parts);
-    kolo_status status =
-        made->weights && made->workers && made->parts ? KOLO_OK : kolo_fail_memory(bytes, "the centre of the workers");
-    for (int i = 0; i < args->parts && status == KOLO_OK; i++) status = open_part(made, i);
-    for (int i = 0; i < args->workers && status == KOLO_OK; i++) status = open_worker(made, i);
-    if (status != KOLO_OK) kolo_center_close(center);
-    return status;
+    for (int i = 0; i < args->workers && made->workers; i++)
+        made->workers[i].exchange =
+            (kolo_exchange){.number = i, .count = args->count, .center = kolo_center_parts_weights(parts)};
+    if (made->workers) return KOLO_OK;
+    kolo_center_close(center);
+    return kolo_fail_memory((size_t)args->workers * sizeof *made->workers, "the centre of the workers");
 }
 
 void kolo_center_close(kolo_center **center)
@@ -65,14 +43,8 @@ void kolo_center_close(kolo_center **center)
     kolo_center *closed = *center;
     *center = NULL;
     if (!closed) return;
-    for (int i = 0; closed->workers && i < closed->args.workers; i++) {
-        free(closed->workers[i].start);
-        free(closed->workers[i].batches);
-    }
-    for (int i = 0; closed->parts && i < closed->args.parts; i++) kolo_center_part_close(&closed->parts[i]);
-    free(closed->parts);
+    for (int i = 0; closed->workers && i < closed->args.workers; i++) free(closed->workers[i].batches);
     free(closed->workers);
-    free(closed->weights);
     free(closed->returned);
     pthread_cond_destroy(&closed->changed);
     pthread_mutex_destroy(&closed->lock);
@@ -83,6 +55,7 @@ void kolo_center_close(kolo_center **center)
 
 kolo_status kolo_center_called_off(const kolo_center *center)
 {
+    if (center->lost_server >= 0) return kolo_fail_lost_server(center->lost_server, "its process is gone");
     if (center->stalled < 0) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
     const kolo_center_worker_state *w = &center->workers[center->stalled];
     return kolo_fail(KOLO_COMM, "worker %d has not come for %g s (KOLO_STALL_LIMIT): the others wait for its batch %d",
@@ -92,17 +65,16 @@ kolo_status kolo_center_called_off(const kolo_center *center)
 static void end_epoch(kolo_center *center, kolo_center_ending how)
 {
     if (center->ended < how) center->ended = how;
-    for (int i = 0; how == FAILED && i < center->args.parts; i++) kolo_center_part_fail(center->parts[i]);
+    if (how == FAILED) kolo_center_parts_fail(center->parts);
     pthread_cond_broadcast(&center->changed);
 }
 
-/* Fails the epoch if a worker trains on one batch for longer than the limit, and ten times as long as on any before. */
-static void look_for_stalled(kolo_center *center)
+void kolo_center_look_for_stalled(kolo_center *center)
 {
     double limit = center->stall_limit > 10 * center->longest ? center->stall_limit : 10 * center->longest;
-    for (int i = 0; i < center->args.workers && !center->ended; i++) {
+    for (int i = 0; i < center->args.workers && !center->ended && center->stall_limit > 0; i++) {
         const kolo_center_worker_state *w = &center->workers[i];
-        if (w->gone || !w->trains || kolo_now() - w->given_at < limit) continue;
+        if (w->gone || !(w->trains || w->admitted) || kolo_now() - w->given_at < limit) continue;
         center->stalled = i;
         end_epoch(center, FAILED);
     }
@@ -121,7 +93,8 @@ bool kolo_center_wait(kolo_center *center, double end)
     int64_t nanoseconds = until.tv_nsec + (int64_t)(most * 1e9);
     until.tv_sec += (time_t)(nanoseconds / 1000000000);
     until.tv_nsec = (long)(nanoseconds % 1000000000);
-    if (pthread_cond_timedwait(&center->changed, &center->lock, &until) == ETIMEDOUT) look_for_stalled(center);
+    if (pthread_cond_timedwait(&center->changed, &center->lock, &until) == ETIMEDOUT)
+        kolo_center_look_for_stalled(center);
     return end == 0 || kolo_now() < end;
 }
 
@@ -129,18 +102,29 @@ bool kolo_center_wait(kolo_center *center, double end)
 
 void kolo_center_set(kolo_center *center, const float *weights, int64_t updates)
 {
-    size_t bytes = (size_t)center->args.count * sizeof *weights;
     pthread_mutex_lock(&center->lock);
-    memcpy(center->weights, weights, bytes);
+    kolo_center_parts_set(center->parts, weights);
     center->updates = updates;
-    for (int i = 0; i < center->args.workers; i++) memcpy(center->workers[i].start, weights, bytes);
     pthread_mutex_unlock(&center->lock);
 }
 
 /* With the lock held. */
-kolo_ticket kolo_center_give_ticket(kolo_center *center)
+kolo_ticket kolo_center_give_ticket(kolo_center *center, int holder)
 {
-    return (kolo_ticket){.epoch = center->number, .number = center->tickets++};
+    kolo_ticket ticket = {.epoch = center->number, .number = center->tickets++};
+    int64_t before = ticket.number < KOLO_DEVICES_MAX ? ticket.number : KOLO_DEVICES_MAX;
+    for (int64_t i = 0; i < before; i++) ticket.holder[i] = center->holder[(ticket.number - 1 - i) % KOLO_DEVICES_MAX];
+    ticket.holders = (int)before;
+    center->holder[ticket.number % KOLO_DEVICES_MAX] = (int16_t)holder;
+    return ticket;
+}
+
+kolo_ticket kolo_center_visit(kolo_center *center)
+{
+    pthread_mutex_lock(&center->lock);
+    kolo_ticket ticket = kolo_center_give_ticket(center, -1);
+    pthread_mutex_unlock(&center->lock);
+    return ticket;
 }
 
 static void copy_weights(void *to, const kolo_part_args *part)
@@ -152,18 +136,17 @@ static void copy_weights(void *to, const kolo_part_args *part)
 
 void kolo_center_get(kolo_center *center, float *weights)
 {
-    pthread_mutex_lock(&center->lock);
-    kolo_ticket ticket = kolo_center_give_ticket(center);
-    pthread_mutex_unlock(&center->lock);
-    for (int i = 0; i < center->args.parts; i++)
-        kolo_center_part_visit(center->parts[i], &ticket, copy_weights, weights);
+    kolo_ticket ticket = kolo_center_visit(center);
+    for (int i = center->args.first; i < center->args.end; i++)
+        kolo_center_parts_visit(center->parts, i, &ticket, 0, copy_weights, weights);
 }
 
 void kolo_center_worker(kolo_center *center, int worker_number, float *weights, kolo_totals *totals)
 {
     const kolo_center_worker_state *w = &center->workers[worker_number];
     pthread_mutex_lock(&center->lock);
-    if (weights) memcpy(weights, w->start, (size_t)center->args.count * sizeof *weights);
+    const float *start = kolo_center_parts_start(center->parts, worker_number);
+    if (weights) memcpy(weights, start, (size_t)center->args.count * sizeof *weights);
     if (totals) *totals = w->totals;
     pthread_mutex_unlock(&center->lock);
 }
@@ -175,17 +158,18 @@ void kolo_center_begin(kolo_center *center, const kolo_center_epoch *epoch)
     pthread_mutex_lock(&center->lock);
     center->epoch = *epoch;
     center->number++;
-    center->ended = GOES_ON;
+    center->ended = center->lost_server >= 0 ? FAILED : GOES_ON;
     center->stalled = -1;
     center->over = center->last_round = false;
-    center->turn = center->round = center->taken = center->trained = center->returned_count = 0;
+    center->turn = center->round = center->trained = center->returned_count = 0;
+    for (int s = 0; s < kolo_shard_count(&epoch->shards); s++) center->taken[s] = kolo_shard_first(&epoch->shards, s);
     center->totals = (kolo_totals){0};
     center->tickets = 0;
-    for (int i = 0; i < center->args.parts; i++) kolo_center_part_begin(center->parts[i], center->number);
+    kolo_center_parts_begin(center->parts, center->number);
     for (int i = 0; i < center->args.workers; i++) {
         kolo_center_worker_state *w = &center->workers[i];
         w->exchange.batches = w->turn = w->position = 0;
-        w->trains = w->arrived = false;
+        w->trains = w->arrived = w->admitted = false;
         w->totals = (kolo_totals){0};
     }
     pthread_cond_broadcast(&center->changed);
@@ -214,10 +198,34 @@ static bool any_pending(const kolo_center *center)
     return false;
 }
 
+static int shard_of(const kolo_center *center, int worker)
+{
+    return kolo_shard_of(&center->epoch.shards, worker);
+}
+
+/* The place in returned[] of a batch of this shard; -1: there is none. */
+static int find_returned(const kolo_center *center, int shard)
+{
+    const kolo_shards *shards = &center->epoch.shards;
+    int first = kolo_shard_first(shards, shard), end = kolo_shard_end(shards, shard, center->epoch.steps);
+    for (int i = center->returned_count - 1; i >= 0; i--)
+        if (center->returned[i] >= first && center->returned[i] < end) return i;
+    return -1;
+}
+
+static bool shard_has_more(const kolo_center *center, int shard)
+{
+    return center->taken[shard] < kolo_shard_end(&center->epoch.shards, shard, center->epoch.steps) ||
+           find_returned(center, shard) >= 0;
+}
+
+/* Whether there are batches that a worker who is left can train on. */
 static bool batches_are_left(const kolo_center *center)
 {
     if (center->epoch.turns) return center->turn < center->epoch.turns->count;
-    return center->taken < center->epoch.steps || center->returned_count > 0;
+    for (int i = 0; i < center->args.workers; i++)
+        if (!center->workers[i].gone && shard_has_more(center, shard_of(center, i))) return true;
+    return false;
 }
 
 static bool any_left(const kolo_center *center)
@@ -323,6 +331,16 @@ static kolo_status wait_longer(kolo_task *task)
     return KOLO_OK;
 }
 
+/* Takes a batch of a shard that has more. */
+static int take(kolo_center *center, int shard)
+{
+    int at = find_returned(center, shard);
+    if (at < 0) return center->taken[shard]++;
+    int batch = center->returned[at];
+    center->returned[at] = center->returned[--center->returned_count];
+    return batch;
+}
+
 /* The next task as it comes. A worker that finds no batch waits until the others have exchanged: if one of them is
  * lost, its batches come back. */
 static kolo_status next_freely(kolo_center *center, kolo_center_worker_state *w, double end, kolo_task *task)
@@ -330,12 +348,11 @@ static kolo_status next_freely(kolo_center *center, kolo_center_worker_state *w,
     *task = (kolo_task){.kind = KOLO_TASK_EXCHANGE};
     if (w->exchange.batches == center->epoch.window) return KOLO_OK;
     int64_t number = center->number;
+    int shard = shard_of(center, w->exchange.number);
     for (;;) {
         if (center->ended == FAILED) return kolo_center_called_off(center);
         if (center->number != number || center->over) break;
-        if (!center->ended && center->returned_count > 0)
-            return give(center, w, center->returned[--center->returned_count], task);
-        if (!center->ended && center->taken < center->epoch.steps) return give(center, w, center->taken++, task);
+        if (!center->ended && shard_has_more(center, shard)) return give(center, w, take(center, shard), task);
         if (w->exchange.batches > 0) return KOLO_OK;
         if (!any_pending(center)) break;
         if (!kolo_center_wait(center, end)) return wait_longer(task);
@@ -400,16 +417,34 @@ void kolo_center_lose(kolo_center *center, int worker_number)
     kolo_center_worker_state *w = &center->workers[worker_number];
     pthread_mutex_lock(&center->lock);
     if (!w->gone) {
-        return_batches(center, w);
+        if (!w->admitted) return_batches(center, w);
         center->lost++;
         center->last_lost = worker_number;
     }
     w->gone = true;
+    w->admitted = false;
     w->exchange.batches = 0;
+    kolo_center_parts_lose(center->parts, worker_number);
     kolo_center_skip_lost_turns(center);
     if (center->args.kind->exchange_all && any_left(center)) kolo_center_exchange_if_all_came(center);
     pthread_cond_broadcast(&center->changed);
     pthread_mutex_unlock(&center->lock);
+}
+
+void kolo_center_lose_server(kolo_center *center, int rank)
+{
+    pthread_mutex_lock(&center->lock);
+    if (center->lost_server < 0) center->lost_server = rank;
+    end_epoch(center, FAILED);
+    pthread_mutex_unlock(&center->lock);
+}
+
+bool kolo_center_lost_server(kolo_center *center)
+{
+    pthread_mutex_lock(&center->lock);
+    bool lost = center->lost_server >= 0;
+    pthread_mutex_unlock(&center->lock);
+    return lost;
 }
 
 int kolo_center_lost(kolo_center *center, int *last)
@@ -425,5 +460,20 @@ void kolo_center_mark_lost(kolo_center *center, bool *gone)
 {
     pthread_mutex_lock(&center->lock);
     for (int i = 0; i < center->args.workers; i++) gone[i] = center->workers[i].gone;
+    pthread_mutex_unlock(&center->lock);
+}
+
+int64_t kolo_center_behind(kolo_center *center, int worker_number)
+{
+    pthread_mutex_lock(&center->lock);
+    int64_t behind = center->exchanges - center->workers[worker_number].exchanged_at;
+    pthread_mutex_unlock(&center->lock);
+    return behind;
+}
+
+void kolo_center_set_behind(kolo_center *center, int worker_number, int64_t behind)
+{
+    pthread_mutex_lock(&center->lock);
+    center->workers[worker_number].exchanged_at = center->exchanges - behind;
     pthread_mutex_unlock(&center->lock);
 }

@@ -2,45 +2,34 @@
  * center_state.h, are called with the lock held. */
 #include <string.h>
 
+#include "core/clock.h"
 #include "replica/center_state.h"
 
-static void finish_exchange(kolo_center *center, kolo_center_worker_state *w)
+static void finish_exchange(kolo_center_worker_state *w)
 {
-    memcpy(w->start, w->exchange.weights, (size_t)center->args.count * sizeof *w->start);
     w->exchange.batches = w->position = 0;
+    w->admitted = false;
     w->turn++;
 }
 
 /* Admits the worker's exchange as the next one. */
-static kolo_status admit(kolo_center *center, kolo_center_worker_state *w, const kolo_offer *offer, kolo_ticket *ticket)
+static kolo_status admit(kolo_center *center, kolo_center_worker_state *w, double samples, kolo_ticket *ticket)
 {
     const kolo_exchange *mine = &w->exchange;
     if (center->epoch.record && !center->epoch.turns)
         KOLO_TRY(kolo_turns_add(center->epoch.record, mine->number, w->batches, mine->batches));
-    *ticket = kolo_center_give_ticket(center);
+    *ticket = kolo_center_give_ticket(center, mine->number);
     ticket->staleness = center->exchanges - w->exchanged_at;
-    ticket->samples = offer->samples;
+    ticket->samples = samples;
     ticket->learning_rate = center->learning_rate;
     ticket->updates = center->updates;
     if (center->args.kind->updates_center) center->updates++;
     w->exchanged_at = ++center->exchanges;
     center->turn++;
+    w->admitted = true;
+    w->given_at = kolo_now();
     pthread_cond_broadcast(&center->changed);
     return KOLO_OK;
-}
-
-/* Exchanges without the lock, so that the next worker may follow from part to part. */
-static kolo_status exchange_alone(kolo_center *center, kolo_center_worker_state *w, const kolo_offer *offer)
-{
-    kolo_ticket ticket;
-    KOLO_TRY(admit(center, w, offer, &ticket));
-    kolo_status status = KOLO_OK;
-    pthread_mutex_unlock(&center->lock);
-    for (int i = 0; i < center->args.parts && status == KOLO_OK; i++)
-        status = kolo_center_part_exchange(center->parts[i], &ticket, &w->exchange, offer->gradient);
-    pthread_mutex_lock(&center->lock);
-    if (status == KOLO_OK) finish_exchange(center, w);
-    return status;
 }
 
 /* Leaves out the turns of workers that are gone. */
@@ -68,15 +57,35 @@ static kolo_status wait_for_turn(kolo_center *center, const kolo_center_worker_s
     return center->ended == FAILED ? kolo_center_called_off(center) : KOLO_OK;
 }
 
+static kolo_status admit_in_turn(kolo_center *center, kolo_center_worker_state *w, double samples, double end,
+                                 kolo_admission *admission)
+{
+    *admission = (kolo_admission){.done = false};
+    KOLO_TRY(wait_for_turn(center, w, end, &admission->comes, &admission->done));
+    admission->batches = w->exchange.batches;
+    if (!admission->done) return KOLO_OK;
+    if (admission->comes) return admit(center, w, samples, &admission->ticket);
+    w->exchange.batches = 0;
+    return KOLO_OK;
+}
+
+/* Exchanges without the lock, so that the next worker may follow from part to part. */
 static kolo_status exchange_in_turn(kolo_center *center, kolo_center_worker_state *w, const kolo_offer *offer,
                                     double end, bool *done)
 {
-    bool comes;
-    KOLO_TRY(wait_for_turn(center, w, end, &comes, done));
-    if (!*done) return KOLO_OK;
-    if (comes) return exchange_alone(center, w, offer);
-    w->exchange.batches = 0;
-    return KOLO_OK;
+    kolo_admission admission;
+    KOLO_TRY(admit_in_turn(center, w, offer->samples, end, &admission));
+    *done = admission.done;
+    if (!admission.done || !admission.comes) return KOLO_OK;
+    kolo_status status = KOLO_OK;
+    bool exchanged;
+    pthread_mutex_unlock(&center->lock);
+    for (int i = 0; i < center->args.parts && status == KOLO_OK; i++)
+        status = kolo_center_parts_exchange(center->parts, i, &admission.ticket, w->exchange.number, admission.batches,
+                                            offer, 0, &exchanged);
+    pthread_mutex_lock(&center->lock);
+    if (status == KOLO_OK) finish_exchange(w);
+    return status;
 }
 
 typedef struct exchange_of_all {
@@ -103,22 +112,29 @@ void kolo_center_exchange_if_all_came(kolo_center *center)
         trained += w->exchange.batches;
     }
     if (trained > 0) {
-        kolo_ticket ticket = kolo_center_give_ticket(center);
-        kolo_center_part_visit(center->parts[0], &ticket, exchange_all, &all); /* these strategies have one part */
+        kolo_ticket ticket = kolo_center_give_ticket(center, -1);
+        kolo_center_parts_visit(center->parts, 0, &ticket, 0, exchange_all, &all); /* these strategies have one part */
     }
     for (int i = 0; i < center->args.workers; i++) {
-        if (center->workers[i].gone) continue;
-        finish_exchange(center, &center->workers[i]);
-        center->workers[i].arrived = false;
+        kolo_center_worker_state *w = &center->workers[i];
+        if (w->gone) continue;
+        memcpy(kolo_center_parts_start(center->parts, i), w->exchange.weights,
+               (size_t)center->args.count * sizeof(float));
+        finish_exchange(w);
+        w->arrived = false;
     }
     center->turn += center->args.workers; /* the order has a turn for each worker, also for those that are gone */
     center->round++;
     center->last_round = center->ended != GOES_ON;
 }
 
-static kolo_status exchange_at_once(kolo_center *center, kolo_center_worker_state *w, double end, bool *done)
+static kolo_status exchange_at_once(kolo_center *center, kolo_center_worker_state *w, const kolo_offer *offer,
+                                    double end, bool *done)
 {
     int round = center->round;
+    w->exchange.weights = offer->weights;
+    w->exchange.start =
+        offer->start ? (float *)offer->start : kolo_center_parts_start(center->parts, w->exchange.number);
     w->arrived = *done = true;
     kolo_center_exchange_if_all_came(center);
     pthread_cond_broadcast(&center->changed);
@@ -134,11 +150,38 @@ kolo_status kolo_center_exchange(kolo_center *center, int worker_number, const k
     double end = kolo_center_end_of(seconds);
     kolo_center_worker_state *w = &center->workers[worker_number];
     pthread_mutex_lock(&center->lock);
-    w->exchange.weights = offer->weights;
-    w->exchange.start = offer->start ? (float *)offer->start : w->start;
-    kolo_status status = center->args.kind->exchange_all ? exchange_at_once(center, w, end, done)
+    kolo_status status = center->args.kind->exchange_all ? exchange_at_once(center, w, offer, end, done)
                                                          : exchange_in_turn(center, w, offer, end, done);
     pthread_cond_broadcast(&center->changed);
+    pthread_mutex_unlock(&center->lock);
+    return status;
+}
+
+kolo_status kolo_center_admit(kolo_center *center, int worker_number, double samples, double seconds,
+                              kolo_admission *admission)
+{
+    double end = kolo_center_end_of(seconds);
+    pthread_mutex_lock(&center->lock);
+    kolo_status status = admit_in_turn(center, &center->workers[worker_number], samples, end, admission);
+    pthread_cond_broadcast(&center->changed);
+    pthread_mutex_unlock(&center->lock);
+    return status;
+}
+
+void kolo_center_exchanged(kolo_center *center, int worker_number)
+{
+    pthread_mutex_lock(&center->lock);
+    kolo_center_worker_state *w = &center->workers[worker_number];
+    if (w->admitted) finish_exchange(w); /* else the epoch has begun anew */
+    pthread_cond_broadcast(&center->changed);
+    pthread_mutex_unlock(&center->lock);
+}
+
+kolo_status kolo_center_check(kolo_center *center)
+{
+    pthread_mutex_lock(&center->lock);
+    kolo_center_look_for_stalled(center);
+    kolo_status status = center->ended == FAILED ? kolo_center_called_off(center) : KOLO_OK;
     pthread_mutex_unlock(&center->lock);
     return status;
 }

@@ -1,15 +1,18 @@
 /* See center_part.h. */
+#define _GNU_SOURCE /* pthread_cond_clockwait */
 #include "replica/center_part.h"
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 struct kolo_center_part {
     kolo_part_args args;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* the epoch or the turn */
+    pthread_cond_t changed; /* the epoch or the turn, or a worker is gone */
     int64_t epoch, turn;    /* the number of the ticket whose turn it is */
     bool failed;
+    bool gone[KOLO_DEVICES_MAX]; /* workers */
 };
 
 kolo_status kolo_center_part_open(const kolo_part_args *args, kolo_center_part **part)
@@ -50,14 +53,46 @@ void kolo_center_part_fail(kolo_center_part *part)
     pthread_mutex_unlock(&part->lock);
 }
 
+void kolo_center_part_lose(kolo_center_part *part, int worker)
+{
+    pthread_mutex_lock(&part->lock);
+    part->gone[worker] = true;
+    pthread_cond_broadcast(&part->changed);
+    pthread_mutex_unlock(&part->lock);
+}
+
 /* ---------------------------------------------------------------- turns, with the lock held */
 
-/* False: the turn will not come. */
-static bool turn_comes(kolo_center_part *part, const kolo_ticket *ticket)
+typedef enum turn_state { COMES, NEVER_COMES, NOT_YET } turn_state;
+
+/* Whether the ticket of this number, before `ticket`, was a worker's who is gone. */
+static bool holder_is_gone(const kolo_center_part *part, const kolo_ticket *ticket, int64_t number)
 {
-    while (!part->failed && part->epoch == ticket->epoch && part->turn < ticket->number)
-        pthread_cond_wait(&part->changed, &part->lock);
-    return !part->failed && part->epoch == ticket->epoch;
+    int64_t before = ticket->number - 1 - number;
+    return before < ticket->holders && ticket->holder[before] >= 0 && part->gone[ticket->holder[before]];
+}
+
+static turn_state look_at_turn(kolo_center_part *part, const kolo_ticket *ticket)
+{
+    if (part->failed || part->epoch > ticket->epoch) return NEVER_COMES;
+    if (part->epoch < ticket->epoch) return NOT_YET;
+    while (part->turn < ticket->number && holder_is_gone(part, ticket, part->turn)) part->turn++;
+    return part->turn < ticket->number ? NOT_YET : part->turn == ticket->number ? COMES : NEVER_COMES;
+}
+
+/* Waits until the turn comes, or never will, or for so many seconds (0: for ever). */
+static turn_state wait_for_turn(kolo_center_part *part, const kolo_ticket *ticket, double seconds)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    int64_t nanoseconds = end.tv_nsec + (int64_t)(seconds * 1e9);
+    end.tv_sec += (time_t)(nanoseconds / 1000000000);
+    end.tv_nsec = (long)(nanoseconds % 1000000000);
+    turn_state state = look_at_turn(part, ticket);
+    for (int late = 0; state == NOT_YET && !late; state = look_at_turn(part, ticket))
+        late = seconds > 0 ? pthread_cond_clockwait(&part->changed, &part->lock, CLOCK_MONOTONIC, &end)
+                           : pthread_cond_wait(&part->changed, &part->lock);
+    return state;
 }
 
 static void end_turn(kolo_center_part *part)
@@ -90,22 +125,25 @@ static kolo_status exchange(kolo_center_part *part, const kolo_ticket *ticket, c
 }
 
 kolo_status kolo_center_part_exchange(kolo_center_part *part, const kolo_ticket *ticket, const kolo_exchange *mine,
-                                      const float *gradient)
+                                      const float *gradient, double seconds, bool *done)
 {
+    kolo_status status = KOLO_OK;
     pthread_mutex_lock(&part->lock);
-    bool comes = turn_comes(part, ticket);
-    kolo_status status = comes ? exchange(part, ticket, mine, gradient) : kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
-    if (comes) end_turn(part);
+    turn_state turn = wait_for_turn(part, ticket, seconds);
+    if (turn == COMES) status = exchange(part, ticket, mine, gradient);
+    if (turn == COMES) end_turn(part);
     pthread_mutex_unlock(&part->lock);
-    return status;
+    *done = turn == COMES;
+    return turn == NEVER_COMES ? kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF) : status;
 }
 
-void kolo_center_part_visit(kolo_center_part *part, const kolo_ticket *ticket,
+bool kolo_center_part_visit(kolo_center_part *part, const kolo_ticket *ticket, double seconds,
                             void (*visit)(void *visitor, const kolo_part_args *args), void *visitor)
 {
     pthread_mutex_lock(&part->lock);
-    bool comes = turn_comes(part, ticket);
-    visit(visitor, &part->args);
-    if (comes) end_turn(part);
+    turn_state turn = wait_for_turn(part, ticket, seconds);
+    if (turn != NOT_YET) visit(visitor, &part->args);
+    if (turn == COMES) end_turn(part);
     pthread_mutex_unlock(&part->lock);
+    return turn != NOT_YET;
 }

@@ -22,6 +22,11 @@ typedef struct kolo_ticket {
      * before. */
     double samples, learning_rate;
     int64_t updates;
+    /* Who got the tickets before this one: holder[0] that of number - 1, holder[1] that of number - 2, …; -1: nobody
+     * who can be lost. A part needs it to leave out the ticket of a worker that has died with it. No more than one for
+     * each worker can be waited for. */
+    int16_t holder[KOLO_DEVICES_MAX];
+    int holders;
 } kolo_ticket;
 
 /* One step of the optimizer on this range of weights[], with the sum of gradients. Both arrays are whole. */
@@ -42,16 +47,20 @@ typedef struct kolo_center_part kolo_center_part;
 kolo_status kolo_center_part_open(const kolo_part_args *args, kolo_center_part **part);
 void kolo_center_part_close(kolo_center_part **part); /* takes NULL */
 
-/* Begins an epoch: tickets of earlier epochs are not valid any more. */
+/* Begins an epoch: tickets of earlier epochs are not valid any more. Those of later epochs wait for theirs. */
 void kolo_center_part_begin(kolo_center_part *part, int64_t epoch);
 /* Calls fail with KOLO_COMM_CALLED_OFF until the next epoch begins. */
 void kolo_center_part_fail(kolo_center_part *part);
+/* The worker is gone: its tickets are left out from now on. */
+void kolo_center_part_lose(kolo_center_part *part, int worker);
 
-/* Waits for the ticket's turn, and exchanges. The arrays of `mine` and the gradient are whole. */
+/* Waits for the ticket's turn, and exchanges. The arrays of `mine` and the gradient are whole. *done: false if the turn
+ * has not come after `seconds` (0: waits for ever); the call is then to be made again. */
 kolo_status kolo_center_part_exchange(kolo_center_part *part, const kolo_ticket *ticket, const kolo_exchange *mine,
-                                      const float *gradient);
-/* Waits for the ticket's turn, and calls visit() while nobody exchanges. After a failure it calls it at once. */
-void kolo_center_part_visit(kolo_center_part *part, const kolo_ticket *ticket,
+                                      const float *gradient, double seconds, bool *done);
+/* Waits for the ticket's turn, and calls visit() while nobody exchanges. After a failure it calls it at once. Returns
+ * false if the turn has not come after `seconds`. */
+bool kolo_center_part_visit(kolo_center_part *part, const kolo_ticket *ticket, double seconds,
                             void (*visit)(void *visitor, const kolo_part_args *args), void *visitor);
 
 #endif

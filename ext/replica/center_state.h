@@ -11,13 +11,13 @@ typedef enum kolo_center_ending { GOES_ON, STOPPED, FAILED } kolo_center_ending;
 
 typedef struct kolo_center_worker_state {
     kolo_exchange exchange;
-    float *start;         /* [count], behind exchange.start unless the worker offers its own */
     int64_t exchanged_at; /* the number of exchanges after its last one */
     int *batches;         /* [exchange.batches], those since its last exchange, with the one that it trains on */
     int room;
     int turn, position; /* with an order: where it looks for its next turn; batches of that turn that it was given */
     bool trains;        /* it was given a batch and has not reported it */
-    double given_at;    /* when it was given its last batch */
+    bool admitted;      /* it is on its way through the parts */
+    double given_at;    /* when it was given its last batch, or admitted */
     kolo_totals totals; /* of its batches in this epoch */
     bool arrived;       /* it waits in an exchange of all */
     bool gone;
@@ -26,10 +26,10 @@ typedef struct kolo_center_worker_state {
 struct kolo_center {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* anything that a call may wait for has changed */
-    kolo_center_args args;
-    float *weights;
-    kolo_center_part **parts; /* [args.parts] */
+    kolo_center_parts *parts; /* the caller's */
+    kolo_parts_args args;     /* theirs */
     kolo_center_worker_state *workers;
+    int16_t holder[KOLO_DEVICES_MAX]; /* of the last tickets: that of ticket n at n % KOLO_DEVICES_MAX */
     int64_t exchanges, updates; /* since the centre was opened */
     int64_t tickets; /* given out in this epoch */
     double learning_rate;
@@ -37,12 +37,14 @@ struct kolo_center {
     int64_t number; /* of the epoch */
     double stall_limit, longest; /* seconds: kolo_stall_limit(); the longest that a batch has taken */
     int stalled;                 /* the worker that has failed the epoch, since it does not come; -1: none */
+    int lost_server;             /* a rank that is gone with its parts; -1: none */
     kolo_center_ending ended;
     bool over; /* the epoch is finished, and the next one has not begun */
     bool last_round; /* exchanges of all: the epoch was stopped, and all workers learn it after the same exchange */
     int turn;        /* the number of the epoch's next exchange */
     int round;       /* exchanges of all so far in this epoch */
-    int taken, trained;
+    int taken[KOLO_DEVICES_MAX]; /* of each shard: the number of the next batch */
+    int trained;
     int lost, last_lost; /* the number of workers that are gone; the last of them */
     int *returned; /* [returned_count] batches of workers that are gone */
     int returned_count;
@@ -57,7 +59,10 @@ kolo_status kolo_center_called_off(const kolo_center *center);
 double kolo_center_end_of(double seconds);
 /* Waits until something has changed, or `end` has come, which the result says. */
 bool kolo_center_wait(kolo_center *center, double end);
-kolo_ticket kolo_center_give_ticket(kolo_center *center);
+/* holder: the worker; -1: none. */
+kolo_ticket kolo_center_give_ticket(kolo_center *center, int holder);
+/* Fails the epoch if a worker trains or exchanges for longer than the limit, and ten times as long as any before. */
+void kolo_center_look_for_stalled(kolo_center *center);
 
 /* ---- center_exchange.c ---- */
 

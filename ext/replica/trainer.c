@@ -354,10 +354,7 @@ static kolo_status with_the_reason(kolo_trainer *trainer, kolo_status status)
 kolo_status kolo_trainer_fetch(kolo_trainer *trainer)
 {
     size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
-    if (trainer->workers) {
-        kolo_workers_fetch(trainer);
-        return KOLO_OK;
-    }
+    if (trainer->workers) return kolo_workers_fetch(trainer);
     KOLO_TRY(with_the_reason(trainer, kolo_replica_fetch(&trainer->replicas[0], false)));
     memcpy(trainer->model->weights, trainer->replicas[0].weights, bytes);
     return KOLO_OK;
@@ -370,10 +367,7 @@ kolo_status kolo_trainer_fetch_state(kolo_trainer *trainer)
 
 kolo_status kolo_trainer_is_finite(kolo_trainer *trainer, bool *finite)
 {
-    if (trainer->workers) {
-        *finite = kolo_workers_are_finite(trainer);
-        return KOLO_OK;
-    }
+    if (trainer->workers) return kolo_workers_are_finite(trainer, finite);
     return with_the_reason(trainer, kolo_replica_is_finite(&trainer->replicas[0], finite));
 }
 

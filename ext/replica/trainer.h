@@ -101,8 +101,8 @@ int kolo_model_replicas(const kolo_model *model);
 /* members.c. The ranks that train together tell each other how many replicas each of them has. All of them call it,
  * before the first step of each training. Closes the groups of a trainer if the numbers have changed. */
 kolo_status kolo_model_meet(kolo_model *model);
-/* The number of replicas of all ranks, and the number of this rank's first one among them. Before the ranks have met, all
- * are taken to have the same number. */
+/* The number of replicas of all ranks, and the number of this rank's first one among them. Before the ranks have met,
+ * all are taken to have the same number. */
 int kolo_model_members(const kolo_model *model);
 int kolo_model_first_member(const kolo_model *model);
 /* The number of replicas under a strategy that the model is not compiled with yet. Each replica of a placed model takes

@@ -70,12 +70,27 @@ static kolo_status next_worker(const char *script, const char **at, int workers,
     return KOLO_OK;
 }
 
-/* Adds a turn with the next `wanted` batches, or with those that are left. */
-static kolo_status add_next(kolo_turns *turns, int worker, int *next, int wanted, int steps)
+/* How far the batches of each shard are dealt out, and how many batches are left of shards that somebody can train on.
+ */
+typedef struct dealing {
+    const kolo_order_head *head;
+    int next[KOLO_DEVICES_MAX], left;
+} dealing;
+
+static int left_for(const dealing *d, int worker)
 {
-    int batches = steps - *next < wanted ? steps - *next : wanted, *batch = malloc((size_t)batches * sizeof *batch + 1);
+    int shard = kolo_shard_of(&d->head->shards, worker);
+    return kolo_shard_end(&d->head->shards, shard, d->head->steps) - d->next[shard];
+}
+
+/* Adds a turn with the worker's next `wanted` batches, or with those that are left. */
+static kolo_status add_next(kolo_turns *turns, int worker, dealing *d, int wanted)
+{
+    int left = left_for(d, worker), batches = left < wanted ? left : wanted;
+    int *next = &d->next[kolo_shard_of(&d->head->shards, worker)], *batch = malloc((size_t)batches * sizeof *batch + 1);
     if (!batch) return kolo_fail_memory((size_t)batches * sizeof *batch, "the order of exchanges");
     for (int i = 0; i < batches; i++) batch[i] = (*next)++;
+    d->left -= batches;
     kolo_status status = kolo_turns_add(turns, worker, batch, batches);
     free(batch);
     return status;
@@ -86,25 +101,44 @@ static bool is_gone(const kolo_order_head *head, int worker)
     return head->gone && head->gone[worker];
 }
 
-#define IDLE_MOST 100000 /* turns of workers that are gone, one after the other, until a script has none but these */
+static bool somebody_is_left(const kolo_order_head *head, int shard)
+{
+    for (int w = 0; w < head->workers; w++)
+        if (kolo_shard_of(&head->shards, w) == shard && !is_gone(head, w)) return true;
+    return false;
+}
+
+static dealing begin(const kolo_order_head *head)
+{
+    dealing made = {.head = head};
+    for (int s = 0; s < kolo_shard_count(&head->shards); s++) {
+        made.next[s] = kolo_shard_first(&head->shards, s);
+        if (somebody_is_left(head, s)) made.left += kolo_shard_end(&head->shards, s, head->steps) - made.next[s];
+    }
+    return made;
+}
+
+#define IDLE_MOST 100000 /* turns without a batch, one after the other, until a script has none but these */
 
 kolo_status kolo_turns_by_script(const char *script, const kolo_order_head *head, kolo_turns *turns)
 {
     const char *at = script;
-    for (int next = 0, worker = -1, idle = 0; next < head->steps && idle < IDLE_MOST;) {
+    dealing d = begin(head);
+    for (int worker = -1, idle = 0; d.left > 0 && idle < IDLE_MOST;) {
         if (script) KOLO_TRY(next_worker(script, &at, head->workers, &worker));
         else worker = (worker + 1) % head->workers;
-        idle = is_gone(head, worker) ? idle + 1 : 0;
-        if (idle == 0) KOLO_TRY(add_next(turns, worker, &next, head->window, head->steps));
+        idle = is_gone(head, worker) || left_for(&d, worker) == 0 ? idle + 1 : 0;
+        if (idle == 0) KOLO_TRY(add_next(turns, worker, &d, head->window));
     }
-    return KOLO_OK;
+    if (d.left == 0 || head->gone || !head->shards.first) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID,
+                     ".turns: wanted a worker of each rank, since each has a shard of its own, got \"%.40s\"", script);
 }
 
 kolo_status kolo_turns_at_once(const kolo_order_head *head, kolo_turns *turns)
 {
-    for (int next = 0; next < head->steps;)
-        for (int w = 0; w < head->workers; w++)
-            KOLO_TRY(add_next(turns, w, &next, is_gone(head, w) ? 0 : head->window, head->steps));
+    for (dealing d = begin(head); d.left > 0;)
+        for (int w = 0; w < head->workers; w++) KOLO_TRY(add_next(turns, w, &d, is_gone(head, w) ? 0 : head->window));
     return KOLO_OK;
 }
 
@@ -162,15 +196,18 @@ static kolo_status read_turn(const char *path, json_t *from, const kolo_order_he
     int *batch = calloc(count + 1, sizeof *batch);
     if (!batch) return kolo_fail_memory(count * sizeof *batch, "the order of exchanges");
     kolo_status status = KOLO_OK;
+    int shard = kolo_shard_of(&head->shards, (int)json_integer_value(worker));
+    int first = kolo_shard_first(&head->shards, shard), end = kolo_shard_end(&head->shards, shard, head->steps);
     for (size_t i = 0; i < count && status == KOLO_OK; i++) {
         json_t *number = json_array_get(batches, i);
         json_int_t value = json_is_integer(number) ? json_integer_value(number) : -1;
-        bool valid = value >= 0 && value < head->steps && !seen[value];
+        bool valid = value >= first && value < end && !seen[value];
         if (valid) seen[batch[i] = (int)value] = true;
         else
-            status = kolo_fail(KOLO_FORMAT,
-                               "%s: exchange %d of an epoch: wanted batches from 0 to %d, each once, got another value",
-                               path, turns->count, head->steps - 1);
+            status =
+                kolo_fail(KOLO_FORMAT,
+                          "%s: exchange %d of an epoch: wanted batches from %d to %d, each once, got another value",
+                          path, turns->count, first, end - 1);
     }
     if (status == KOLO_OK) status = kolo_turns_add(turns, (int)json_integer_value(worker), batch, (int)count);
     free(batch);

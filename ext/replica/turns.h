@@ -4,6 +4,7 @@
 #define KOLO_REPLICA_TURNS_H
 
 #include "core/error.h"
+#include "replica/shards.h"
 
 /* One exchange: the worker's number, and the batches of the epoch that it has trained on since its last exchange. */
 typedef struct kolo_turn {
@@ -28,6 +29,7 @@ typedef struct kolo_order_head {
     const char *strategy;
     int workers, window, steps; /* steps: batches of an epoch */
     const bool *gone; /* [workers], those that get no batches; NULL: none. Not in the file */
+    kolo_shards shards; /* of whose batches the worker of a turn takes the next. Not in the file */
 } kolo_order_head;
 
 /* Adds a turn with a copy of the batches. */
@@ -38,7 +40,7 @@ kolo_status kolo_order_add(kolo_order *order, kolo_turns **turns);
 void kolo_order_clear(kolo_order *order);
 
 /* The turns of an epoch by a script like "0 1 0 1 2" (see kolo_strategy.turns): NULL is 0, 1, … in turn. Fails unless
- * it has numbers of workers only. */
+ * it has numbers of workers only, and one of each shard. */
 kolo_status kolo_turns_by_script(const char *script, const kolo_order_head *head, kolo_turns *turns);
 /* The turns of an epoch in which all workers exchange at once: one for each worker and exchange, also without batches.
  */

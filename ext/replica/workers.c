@@ -1,27 +1,11 @@
 /* See workers.h. */
-#include "replica/workers.h"
+#include "replica/workers_state.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "replica/center_link.h"
 #include "runtime/runtime.h"
-
-struct kolo_workers {
-    kolo_comm *ranks;
-    int first, all; /* the number of this process's first worker among all; the number of all */
-    kolo_center *center;      /* on rank 0; else NULL */
-    kolo_center_server *server; /* on rank 0 of several ranks; else NULL */
-    kolo_center_link **links; /* [trainer->count], on other ranks; else NULL */
-    int64_t epochs; /* begun since the workers were opened, and news told or heard: the same on all ranks */
-    int64_t news;
-    int lost; /* workers that are gone, as far as rank 0 has told */
-    kolo_worker_arrays *arrays; /* [trainer->count] */
-    double *losses; /* [loss_epochs × all], of an ensemble's members in the epochs of the last fit; else NULL */
-    int loss_epochs;
-    kolo_part_range *ranges; /* [servers], the parts of the centre */
-};
 
 static const kolo_strategy_kind *kind_of(const kolo_trainer *trainer)
 {
@@ -78,23 +62,19 @@ static void divide(const kolo_model *model, int parts, kolo_part_range *ranges)
     }
 }
 
-static kolo_status open_parts(kolo_trainer *trainer)
+static kolo_status open_ranges(kolo_trainer *trainer)
 {
     kolo_workers *workers = trainer->workers;
     const kolo_model *model = trainer->model;
-    int servers = servers_of(trainer);
+    int servers = workers->servers = servers_of(trainer);
     const char *name = kind_of(trainer)->name;
     if (servers > model->parameter_count)
         return kolo_fail(KOLO_INVALID, "strategy %s: .servers: wanted at most %d, one for each parameter, got %d", name,
                          model->parameter_count, servers);
-    if (servers > 1 && workers->ranks->size > 1)
-        return kolo_fail(KOLO_UNSUPPORTED, "strategy %s: .servers: wanted 1 with workers on several ranks, got %d",
-                         name, servers);
     if (servers > 1 && kind_of(trainer)->updates_center && model->settings.optimizer.common.global_clip_norm > 0)
         return kolo_fail(KOLO_UNSUPPORTED,
                          "strategy %s: .servers: wanted 1 with .global_clip_norm, since a server knows only its part "
-                         "of the "
-                         "gradient, got %d",
+                         "of the gradient, got %d",
                          name, servers);
     workers->ranges = calloc((size_t)servers, sizeof *workers->ranges);
     if (!workers->ranges) return kolo_fail_memory((size_t)servers * sizeof *workers->ranges, "servers");
@@ -102,19 +82,46 @@ static kolo_status open_parts(kolo_trainer *trainer)
     return KOLO_OK;
 }
 
+/* Says which ranks keep parts, if several do. */
+static kolo_status open_keeps(kolo_workers *workers)
+{
+    if (workers->servers == 1 || workers->ranks->size == 1) return KOLO_OK;
+    workers->keeps = calloc((size_t)workers->ranks->size, sizeof *workers->keeps);
+    if (!workers->keeps) return kolo_fail_memory((size_t)workers->ranks->size, "servers");
+    for (int i = 0; i < workers->servers; i++) workers->keeps[kolo_workers_keeper(workers, i)] = true;
+    return KOLO_OK;
+}
+
+static kolo_status open_parts(kolo_trainer *trainer)
+{
+    kolo_workers *workers = trainer->workers;
+    const kolo_replica *first = &trainer->replicas[0];
+    bool updates = kind_of(trainer)->updates_center;
+    kolo_parts_args args = {.kind = kind_of(trainer),
+                            .strategy = &trainer->model->settings.strategy,
+                            .workers = workers->all,
+                            .count = trainer->model->weight_count,
+                            .ranges = workers->ranges,
+                            .parts = workers->servers,
+                            .update = update_center,
+                            .owner = trainer,
+                            .slots = first->slots,
+                            .slot_count = updates ? kolo_optimizer_slots(&trainer->model->settings.optimizer) : 0,
+                            .numbers = updates ? first->numbers : NULL};
+    if (!workers->keeps && workers->ranks->rank != 0) return KOLO_OK;
+    while (args.first < args.parts && kolo_workers_keeper(workers, args.first) < workers->ranks->rank) args.first++;
+    args.end = args.first;
+    while (args.end < args.parts && kolo_workers_keeper(workers, args.end) == workers->ranks->rank) args.end++;
+    return kolo_center_parts_open(&args, &workers->parts);
+}
+
 static kolo_status open_center(kolo_trainer *trainer)
 {
     kolo_workers *workers = trainer->workers;
+    KOLO_TRY(open_ranges(trainer));
+    KOLO_TRY(open_keeps(workers));
     KOLO_TRY(open_parts(trainer));
-    const kolo_center_args args = {.kind = kind_of(trainer),
-                                   .strategy = &trainer->model->settings.strategy,
-                                   .workers = workers->all,
-                                   .count = trainer->model->weight_count,
-                                   .ranges = workers->ranges,
-                                   .parts = servers_of(trainer),
-                                   .update = update_center,
-                                   .owner = trainer};
-    return workers->ranks->rank == 0 ? kolo_center_open(&args, &workers->center) : KOLO_OK;
+    return workers->ranks->rank == 0 ? kolo_center_open(workers->parts, &workers->center) : KOLO_OK;
 }
 
 static kolo_status open_workers(kolo_trainer *trainer)
@@ -137,33 +144,58 @@ kolo_status kolo_workers_open(kolo_trainer *trainer)
     return trainer->workers ? open_workers(trainer) : kolo_fail_memory(sizeof *trainer->workers, "workers");
 }
 
+static void close_links(kolo_trainer *trainer)
+{
+    kolo_workers *workers = trainer->workers;
+    for (int r = 0; workers->links && r < workers->ranks->size; r++) {
+        for (int i = 0; workers->links[r] && i < trainer->count; i++) kolo_center_link_close(&workers->links[r][i]);
+        free(workers->links[r]);
+    }
+    free(workers->links);
+    workers->links = NULL;
+    kolo_center_server_close(&workers->server);
+}
+
 kolo_status kolo_workers_link(kolo_trainer *trainer)
 {
     kolo_workers *workers = trainer->workers;
-    if (!workers || workers->ranks->size == 1 || workers->server || workers->links) return KOLO_OK;
-    const kolo_link_args args = {.ranks = workers->ranks,
-                                 .center = workers->center,
-                                 .workers = trainer->count,
-                                 .count = trainer->model->weight_count,
-                                 .kind = kind_of(trainer)};
-    return kolo_center_link_open(&args, &workers->server, &workers->links);
+    if (!workers || workers->ranks->size == 1 || workers->linked) return KOLO_OK;
+    kolo_server_args args = {.ranks = workers->ranks,
+                             .center = workers->center,
+                             .parts = workers->parts,
+                             .ranges = workers->ranges,
+                             .keeps = workers->keeps,
+                             .workers = trainer->count,
+                             .count = trainer->model->weight_count,
+                             .kind = kind_of(trainer),
+                             .record_bytes = kolo_worker_record_bytes(trainer)};
+    if (workers->center) KOLO_TRY(kolo_workers_open_records(trainer, &args.records));
+    workers->links = calloc((size_t)workers->ranks->size, sizeof *workers->links);
+    kolo_status status = workers->links ? KOLO_OK : kolo_fail_memory(sizeof *workers->links, "links to the centre");
+    for (; args.root < workers->ranks->size && status == KOLO_OK; args.root++)
+        if (args.root == 0 || (workers->keeps && workers->keeps[args.root]))
+            status = kolo_center_link_open(&args, &workers->server, &workers->links[args.root]);
+    workers->linked = status == KOLO_OK;
+    if (status != KOLO_OK) close_links(trainer);
+    return status;
 }
 
 void kolo_workers_close(kolo_trainer *trainer)
 {
     kolo_workers *workers = trainer->workers;
     if (!workers) return;
-    for (int i = 0; workers->links && i < trainer->count; i++) kolo_center_link_close(&workers->links[i]);
-    kolo_center_server_close(&workers->server);
+    close_links(trainer);
     kolo_center_close(&workers->center);
+    kolo_center_parts_close(&workers->parts);
     for (int i = 0; workers->arrays && i < trainer->count; i++) {
         kolo_host_deallocate(workers->arrays[i].start);
         kolo_host_deallocate(workers->arrays[i].memory);
     }
+    kolo_workers_free_records(workers);
     free(workers->losses);
     free(workers->arrays);
     free(workers->ranges);
-    free(workers->links);
+    free(workers->keeps);
     free(workers);
     trainer->workers = NULL;
 }
@@ -175,22 +207,23 @@ void kolo_workers_store(kolo_trainer *trainer)
     kolo_workers *workers = trainer->workers;
     if (workers->center)
         kolo_center_set(workers->center, trainer->model->weights, trainer->replicas[0].counters.updates);
+    workers->is_set = true;
     for (int i = 0; i < trainer->count; i++)
         memcpy(workers->arrays[i].start, trainer->model->weights, weight_bytes(trainer));
 }
 
-void kolo_workers_fetch(kolo_trainer *trainer)
+kolo_status kolo_workers_fetch(kolo_trainer *trainer)
 {
-    if (trainer->workers->center) kolo_center_get(trainer->workers->center, trainer->model->weights);
+    return trainer->workers->center ? kolo_workers_gather(trainer) : KOLO_OK;
 }
 
-bool kolo_workers_are_finite(kolo_trainer *trainer)
+kolo_status kolo_workers_are_finite(kolo_trainer *trainer, bool *finite)
 {
     const kolo_model *model = trainer->model;
-    bool finite = true;
-    kolo_workers_fetch(trainer);
-    for (int64_t i = 0; i < model->weight_count && finite; i++) finite = isfinite(model->weights[i]);
-    return finite;
+    *finite = true;
+    KOLO_TRY(kolo_workers_fetch(trainer));
+    for (int64_t i = 0; i < model->weight_count && *finite; i++) *finite = isfinite(model->weights[i]);
+    return KOLO_OK;
 }
 
 void kolo_workers_mark_lost(kolo_trainer *trainer, bool *gone)
@@ -224,29 +257,6 @@ typedef struct run_job {
     const kolo_workers_run *run;
 } run_job;
 
-static kolo_status next_task(kolo_replica *replica, kolo_task *task)
-{
-    kolo_workers *workers = replica->trainer->workers;
-    int number = kolo_worker_number(replica);
-    if (workers->center) return kolo_center_next(workers->center, number, workers->epochs, 0, task);
-    return kolo_center_link_next(workers->links[replica->index], workers->epochs, task);
-}
-
-static kolo_status exchange(kolo_replica *replica)
-{
-    kolo_workers *workers = replica->trainer->workers;
-    const kolo_worker_arrays *arrays = &workers->arrays[replica->index];
-    const kolo_offer offer = {.weights = kolo_replica_weights(replica),
-                              .start = kind_of(replica->trainer)->writes_start ? arrays->start : NULL,
-                              .gradient = replica->gradient,
-                              .samples = replica->local_totals.samples};
-    bool done;
-    if (workers->center) KOLO_TRY(kolo_center_exchange(workers->center, kolo_worker_number(replica), &offer, 0, &done));
-    else KOLO_TRY(kolo_center_link_exchange(workers->links[replica->index], &offer));
-    memcpy(arrays->start, offer.weights, weight_bytes(replica->trainer));
-    return kolo_replica_pack(replica);
-}
-
 /* Sets the learning rate of all workers. A schedule counts the batches of all. */
 static void set_rate(kolo_trainer *trainer, const kolo_workers_run *run, int trained)
 {
@@ -267,7 +277,7 @@ static bool stop_is_wanted(const kolo_trainer *trainer)
 static void tell_lost(kolo_workers *workers)
 {
     int last, lost = kolo_center_lost(workers->center, &last), each = workers->all / workers->ranks->size;
-    if (lost == workers->lost) return;
+    if (lost == workers->lost || kolo_center_lost_server(workers->center)) return; /* nobody goes on without a server */
     workers->lost = lost;
     kolo_warn("worker %d on rank %d is gone: the other workers go on%s", last, last / each,
               lost > 1 ? kolo_phrase(", as %d did before", lost - 1) : "");
@@ -290,24 +300,23 @@ static kolo_status watch(kolo_replica *replica, const kolo_workers_run *run, boo
 
 static kolo_status train_on(kolo_replica *replica, const kolo_workers_run *run, const kolo_task *task)
 {
-    kolo_workers *workers = replica->trainer->workers;
-    kolo_batch batch = kolo_epoch_batch(run->plan, task->batch);
+    int before = kolo_shard_first(&run->shards, kolo_shard_of(&run->shards, kolo_worker_number(replica)));
+    kolo_batch batch = kolo_epoch_batch(run->plan, task->batch - before);
+    batch.step += (uint64_t)before; /* batches of different shards have different random numbers */
     KOLO_TRY(watch(replica, run, true));
     replica->learning_rate = task->learning_rate;
     KOLO_TRY(kolo_replica_step(replica, &batch));
     replica->local_totals.stops = 0;
-    if (workers->center)
-        kolo_center_report(workers->center, kolo_worker_number(replica), workers->epochs, &replica->local_totals);
-    else kolo_center_link_report(workers->links[replica->index], &replica->local_totals);
+    kolo_worker_report(replica);
     return watch(replica, run, false);
 }
 
 static kolo_status train(kolo_replica *replica, const kolo_workers_run *run)
 {
     for (kolo_task task;;) {
-        KOLO_TRY(next_task(replica, &task));
+        KOLO_TRY(kolo_worker_next(replica, &task));
         if (task.kind == KOLO_TASK_END) return KOLO_OK;
-        if (task.kind == KOLO_TASK_EXCHANGE) KOLO_TRY(exchange(replica));
+        if (task.kind == KOLO_TASK_EXCHANGE) KOLO_TRY(kolo_worker_exchange(replica));
         else KOLO_TRY(train_on(replica, run, &task));
     }
 }
@@ -320,7 +329,10 @@ static kolo_status train_worker(void *argument, int member)
     kolo_status status = train(&job->trainer->replicas[member], job->run);
     if (status == KOLO_OK) return KOLO_OK;
     if (workers->center) kolo_center_fail(workers->center);
-    for (int i = 0; workers->links && i < job->trainer->count; i++) kolo_center_link_interrupt(workers->links[i]);
+    if (workers->parts) kolo_center_parts_fail(workers->parts);
+    for (int r = 0; workers->links && r < workers->ranks->size; r++)
+        for (int i = 0; workers->links[r] && i < job->trainer->count; i++)
+            kolo_center_link_interrupt(workers->links[r][i]);
     return status;
 }
 
@@ -377,13 +389,15 @@ static void set_counters(kolo_trainer *trainer, const kolo_epoch_plan *plan, boo
 static kolo_status share_outcome(kolo_trainer *trainer, kolo_workers_outcome *all)
 {
     kolo_workers *workers = trainer->workers;
+    workers->has_trained = true;
     if (workers->ranks->size == 1) return KOLO_OK;
-    if (workers->center) kolo_workers_fetch(trainer);
+    KOLO_TRY(kolo_workers_send_records(trainer));
     all->lost = workers->lost;
     KOLO_TRY(kolo_workers_share(trainer, all, sizeof *all));
     workers->lost = all->lost;
     if (workers->lost > 0 && workers->ranks->kind->lose) workers->ranks->kind->lose(workers->ranks);
-    return kolo_workers_share(trainer, trainer->model->weights, weight_bytes(trainer));
+    KOLO_TRY(kolo_workers_share(trainer, trainer->model->weights, weight_bytes(trainer)));
+    return kolo_workers_await_records(trainer);
 }
 
 static kolo_status copy_turns(const kolo_workers_run *run)
@@ -405,20 +419,25 @@ static kolo_status train_all(kolo_trainer *trainer, const kolo_workers_run *run,
     if (workers->center) tell_lost(workers);
     if (workers->center) all->trained = kolo_center_trained(workers->center, &all->totals);
     if (workers->center) all->stopped = kolo_center_stopped(workers->center);
+    if (status == KOLO_OK) status = kolo_workers_fetch(trainer);
+    workers->trains = false;
     if (status == KOLO_OK) return share_outcome(trainer, all);
     workers->news += NEWS_OF_TRAINING; /* so that the numbers are equal on all ranks again */
-    if (workers->server) kolo_center_server_fail(workers->server);
+    if (workers->center && workers->server) kolo_center_server_fail(workers->server);
     return status;
 }
 
 kolo_status kolo_workers_train(kolo_trainer *trainer, const kolo_workers_run *run, kolo_workers_outcome *outcome)
 {
     kolo_workers *workers = trainer->workers;
-    const kolo_center_epoch epoch = {run->plan->steps, run->window, run->turns, run->record};
+    const kolo_center_epoch epoch = {run->plan->steps, run->window, run->turns, run->record, run->shards};
     *outcome = (kolo_workers_outcome){0};
     workers->epochs++;
+    KOLO_TRY(kolo_workers_spread(trainer));
     set_rate(trainer, run, 0);
+    workers->trains = true;
     if (workers->center) kolo_center_begin(workers->center, &epoch);
+    else if (workers->parts) kolo_center_parts_begin(workers->parts, workers->epochs);
     kolo_status status = train_all(trainer, run, outcome);
     trainer->steps += outcome->trained;
     set_counters(trainer, run->plan, outcome->stopped);
@@ -431,6 +450,7 @@ kolo_status kolo_workers_share(kolo_trainer *trainer, void *news, size_t bytes)
 {
     kolo_workers *workers = trainer->workers;
     workers->news++;
-    if (workers->server) return kolo_center_server_tell(workers->server, workers->news, news, bytes);
-    return workers->links ? kolo_center_link_hear(workers->links[0], workers->news, news, bytes) : KOLO_OK;
+    if (!workers->linked) return KOLO_OK;
+    if (workers->center) return kolo_center_server_tell(workers->server, workers->news, news, bytes);
+    return kolo_center_link_hear(kolo_workers_link_to(workers, 0, 0), workers->news, news, bytes);
 }

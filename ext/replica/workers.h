@@ -17,11 +17,12 @@ kolo_status kolo_workers_open(kolo_trainer *trainer);
 kolo_status kolo_workers_link(kolo_trainer *trainer);
 void kolo_workers_close(kolo_trainer *trainer);
 /* The centre begins with the model's weights; copies the centre's to the model. A callback may call the second one
- * while other workers train. On other ranks than 0: nothing; the weights of kolo_workers_train(). */
+ * while other workers train. On other ranks than 0: nothing; the weights of kolo_workers_train(). After an epoch that
+ * failed, parts that other ranks keep (.servers) are as they were before it. */
 void kolo_workers_store(kolo_trainer *trainer);
-void kolo_workers_fetch(kolo_trainer *trainer);
+kolo_status kolo_workers_fetch(kolo_trainer *trainer);
 /* Fetches the weights, and says whether all of them are finite. */
-bool kolo_workers_are_finite(kolo_trainer *trainer);
+kolo_status kolo_workers_are_finite(kolo_trainer *trainer, bool *finite);
 /* On rank 0: sets gone[workers] for the workers of all ranks that are gone. */
 void kolo_workers_mark_lost(kolo_trainer *trainer, bool *gone);
 
@@ -33,11 +34,12 @@ double kolo_workers_loss(const kolo_trainer *trainer, int member, int epoch);
 
 /* An epoch of all workers. */
 typedef struct kolo_workers_run {
-    const kolo_epoch_plan *plan;
+    const kolo_epoch_plan *plan; /* its samples are those of this rank's shard; its steps those of all ranks */
     int number;              /* of the epoch in this fit, from 0 */
     int window;              /* batches between two exchanges of a worker */
     const kolo_turns *turns; /* the order of exchanges; NULL: as it happens */
     kolo_turns *record;      /* gets the exchanges that happen; NULL: nobody wants them */
+    kolo_shards shards;      /* with .sharded: those of the ranks */
     /* Called on rank 0 by the thread of its first worker, which is the caller's, before and after each of its batches.
      * trained: batches that all workers have trained on; totals: of these. */
     kolo_status (*watch)(void *watcher, bool before, int trained, const kolo_totals *totals);

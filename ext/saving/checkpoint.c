@@ -4,9 +4,10 @@
  * "learning_rate": "0.001", "compiled_rate": "0.002", "seed": "7", "epoch": "3", "step": "0", "samples": "320",
  * "batch": "40", "numbers": {…}, "steps": "24", "updates": "24", "waiting": "0", "waiting_samples": "0"}; with
  * KOLO_MIXED_FP16 also "loss_scale", "sample_scale" and "good"; within an epoch also "order", "seconds" and the sums
- * so far, "all" and "own"; and "kept", the names of kept weights, if there are any. Numbers are strings, which hold
- * all 64 bits, NaN and infinity. Ranks, devices and, between epochs, times are left out: between epochs N devices
- * write the same bytes as one in deterministic mode. Read first: saving/safetensors.h, model/position.h,
+ * so far, "all" and "own"; under a strategy of workers "strategy" and "workers", a list with each one's own
+ * numbers, whose arrays are "w0.0", …; and "kept", the names of kept weights, if there are any. Numbers are strings,
+ * which hold all 64 bits, NaN and infinity. Ranks, devices and, between epochs, times are left out: between epochs N
+ * devices write the same bytes as one in deterministic mode. Read first: saving/safetensors.h, model/position.h,
  * replica/trainer.h. */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +17,7 @@
 
 #include "saving/model_json.h"
 #include "saving/save.h"
-#include "replica/trainer.h"
+#include "replica/worker_records.h"
 
 /* ------------------------------------------------------------------------------------------ arrays */
 
@@ -24,7 +25,8 @@
 
 /* An array of the training's state with an element for each weight: values[weight_count]. */
 typedef struct plane {
-    char name[16]; /* "0", "1": optimizer slots; "waiting": gradients that wait for an update; "kept0": of kept.h */
+    char name[32]; /* "0", "1": optimizer slots; "w3.1": plane 1 of worker 3 (worker_records.h); "waiting": gradients
+                      that wait for an update; "kept0": of kept.h */
     float *values;
 } plane;
 #define PLANES_MAX (KOLO_OPTIMIZER_SLOTS + 1)
@@ -78,23 +80,66 @@ typedef struct arrays {
     int count;
 } arrays;
 
-static kolo_status list_arrays(kolo_model *model, bool waiting, arrays *all)
+/* The planes of a worker's record; their arrays in the file. */
+static int list_record(const kolo_model *model, int worker, kolo_worker_record *record, plane *planes)
+{
+    int count = kolo_worker_planes(model->trainer);
+    for (int i = 0; i < count; i++) {
+        planes[i].values = record->values + i * model->weight_count;
+        snprintf(planes[i].name, sizeof planes[i].name, "w%d.%d", worker, i);
+    }
+    return count;
+}
+
+/* A worker's numbers follow the planes of its record. */
+static float *numbers_of(const kolo_model *model, kolo_worker_record *record)
+{
+    return record->values + kolo_worker_planes(model->trainer) * model->weight_count;
+}
+
+static const char *name_numbers(char name[SLOT_NAME_MAX], int worker)
+{
+    snprintf(name, SLOT_NAME_MAX, KOLO_ARRAYS_OF_OPTIMIZER "w%d.numbers", worker);
+    return name;
+}
+
+/* Adds the arrays of one plane, one for each array of weights. */
+static void add_plane(const kolo_model *model, const plane *from, arrays *all)
+{
+    for (int p = 0; p < model->parameter_count; p++) {
+        const kolo_parameter *parameter = &model->parameters[p];
+        const char *name = plane_name(all->names[all->count], from, parameter->name);
+        all->list[all->count++] = (kolo_array){name, parameter->shape, from->values + parameter->offset};
+    }
+}
+
+/* records: of all workers; NULL: the file has none. */
+static void add_records(const kolo_model *model, kolo_worker_record *const *records, arrays *all)
+{
+    plane planes[KOLO_WORKER_PLANES];
+    for (int w = 0; records && w < kolo_workers_count(model->trainer); w++) {
+        int count = list_record(model, w, records[w], planes);
+        for (int i = 0; i < count; i++) add_plane(model, &planes[i], all);
+        if (!kolo_worker_has_numbers(model->trainer)) continue;
+        const char *name = name_numbers(all->names[all->count], w);
+        all->list[all->count++] = (kolo_array){name, numbers_shape(model), numbers_of(model, records[w])};
+    }
+}
+
+static kolo_status list_arrays(kolo_model *model, bool waiting, kolo_worker_record *const *records, arrays *all)
 {
     plane planes[PLANES_MAX + KOLO_KEPT_MAX];
     const kolo_replica *first = &model->trainer->replicas[0];
     int weights = model->parameter_count, count = list_planes(model, waiting, planes);
     count += list_kept(&model->kept, planes + count);
-    size_t most = (size_t)(weights * (count + 1)) + 1;
+    int workers = records ? kolo_workers_count(model->trainer) : 0;
+    size_t most = (size_t)(weights * (count + 1 + workers * KOLO_WORKER_PLANES) + workers) + 1;
     *all = (arrays){.list = calloc(most, sizeof *all->list), .names = calloc(most, sizeof *all->names)};
     if (!all->list || !all->names) return kolo_fail_memory(most * SLOT_NAME_MAX, "a list of arrays");
     kolo_weights_describe(model, all->list);
     all->count = weights;
-    for (int i = 0; i < count; i++)
-        for (int p = 0; p < weights; p++) {
-            const kolo_parameter *parameter = &model->parameters[p];
-            const char *name = plane_name(all->names[all->count], &planes[i], parameter->name);
-            all->list[all->count++] = (kolo_array){name, parameter->shape, planes[i].values + parameter->offset};
-        }
+    for (int i = 0; i < count; i++) add_plane(model, &planes[i], all);
+    add_records(model, records, all);
     if (first->numbers) all->list[all->count++] = (kolo_array){NUMBERS, numbers_shape(model), first->numbers};
     return KOLO_OK;
 }
@@ -191,7 +236,25 @@ static void add_counters(json_t *state, const kolo_model *model, bool waiting)
     json_object_set_new(state, "good", integer_text((uint64_t)counters->good));
 }
 
-static json_t *state_to_json(const kolo_model *model, bool waiting)
+static json_t *records_to_json(const kolo_model *model, kolo_worker_record *const *records)
+{
+    json_t *list = json_array();
+    for (int w = 0; w < kolo_workers_count(model->trainer); w++) {
+        const kolo_counters *counters = &records[w]->counters;
+        json_t *one = json_object();
+        json_object_set_new(one, "behind", integer_text((uint64_t)records[w]->behind));
+        json_object_set_new(one, "updates", integer_text((uint64_t)counters->updates));
+        json_object_set_new(one, "waiting", integer_text((uint64_t)counters->accumulated_batches));
+        json_object_set_new(one, "waiting_samples", real_text(counters->accumulated_samples));
+        json_object_set_new(one, "loss_scale", real_text(counters->loss_scale));
+        json_object_set_new(one, "sample_scale", real_text(counters->sample_scale));
+        json_object_set_new(one, "good", integer_text((uint64_t)counters->good));
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
+static json_t *state_to_json(const kolo_model *model, bool waiting, kolo_worker_record *const *records)
 {
     const kolo_position *at = &model->position;
     json_t *state =
@@ -201,6 +264,8 @@ static json_t *state_to_json(const kolo_model *model, bool waiting)
                   integer_text((uint64_t)at->step), "samples", integer_text((uint64_t)at->samples), "batch",
                   integer_text((uint64_t)at->batch), "numbers", numbers_to_json(&model->numbers));
     if (state) add_counters(state, model, waiting);
+    if (state && records) json_object_set_new(state, "strategy", json_string(kolo_model_strategy(model)->name));
+    if (state && records) json_object_set_new(state, "workers", records_to_json(model, records));
     if (state && model->kept.count > 0) json_object_set_new(state, "kept", kept_to_json(&model->kept));
     if (!state || at->step == 0) return state;
     json_object_set_new(state, "order", integer_text(at->order));
@@ -221,9 +286,10 @@ static void add_layers(const kolo_model *model, json_t *metadata)
     free(text);
 }
 
-static kolo_status make_metadata(const kolo_model *model, bool waiting, json_t **metadata)
+static kolo_status make_metadata(const kolo_model *model, bool waiting, kolo_worker_record *const *records,
+                                 json_t **metadata)
 {
-    json_t *state = state_to_json(model, waiting);
+    json_t *state = state_to_json(model, waiting, records);
     char *text = state ? json_dumps(state, JSON_COMPACT) : NULL;
     *metadata = text ? json_pack("{s:s, s:s}", KOLO_METADATA_FORMAT, "kolo", KOLO_METADATA_CHECKPOINT, text) : NULL;
     free(text);
@@ -247,13 +313,15 @@ kolo_status kolo_checkpoint_write(kolo_model *model, const char *path)
 {
     arrays all = {0};
     json_t *metadata = NULL;
+    kolo_worker_record *const *records = NULL;
     kolo_status status;
     KOLO_GO(done, check(model, path));
     KOLO_GO(done, kolo_weights_ready(model));
     KOLO_GO(done, kolo_trainer_fetch_state(model->trainer));
     bool waiting = waiting_is_whole(model) && model->trainer->replicas[0].counters.accumulated_batches > 0;
-    KOLO_GO(done, list_arrays(model, waiting, &all));
-    KOLO_GO(done, make_metadata(model, waiting, &metadata));
+    KOLO_GO(done, kolo_workers_note(model->trainer, &records));
+    KOLO_GO(done, list_arrays(model, waiting, records, &all));
+    KOLO_GO(done, make_metadata(model, waiting, records, &metadata));
     status = kolo_safetensors_write(path, all.list, all.count, metadata);
 done:
     json_decref(metadata);
@@ -281,6 +349,8 @@ typedef struct loaded {
     kolo_position position;
     kolo_numbers numbers;
     kolo_kept kept;
+    kolo_worker_record **records; /* [workers] of the trainer; NULL: the file has none for them */
+    int workers;
     char *path;
 } loaded;
 
@@ -380,6 +450,59 @@ static kolo_status read_counters(const kolo_model *model, const json_t *state, k
                      (long long)waiting);
 }
 
+static kolo_status read_record(const json_t *from, kolo_worker_record *record)
+{
+    kolo_counters *counters = &record->counters;
+    uint64_t behind, updates, waiting, good;
+    KOLO_TRY(read_integer(from, "behind", INT64_MAX, &behind));
+    KOLO_TRY(read_integer(from, "updates", INT64_MAX, &updates));
+    KOLO_TRY(read_integer(from, "waiting", INT32_MAX, &waiting));
+    KOLO_TRY(read_integer(from, "good", INT32_MAX, &good));
+    KOLO_TRY(read_real(json_object_get(from, "waiting_samples"), "waiting_samples", &counters->accumulated_samples));
+    KOLO_TRY(read_real(json_object_get(from, "loss_scale"), "loss_scale", &counters->loss_scale));
+    KOLO_TRY(read_real(json_object_get(from, "sample_scale"), "sample_scale", &counters->sample_scale));
+    record->behind = (int64_t)behind;
+    counters->updates = (int64_t)updates;
+    counters->accumulated_batches = (int64_t)waiting;
+    counters->good = (int64_t)good;
+    return KOLO_OK;
+}
+
+/* Whether the file has the workers of this training. Otherwise says what is dropped. */
+static bool has_same_workers(const kolo_model *model, const json_t *state)
+{
+    const char *strategy = json_string_value(json_object_get(state, "strategy"));
+    int saved = (int)json_array_size(json_object_get(state, "workers")), here = kolo_workers_count(model->trainer);
+    const char *name = kolo_model_strategy(model)->name;
+    if (saved == 0) return false;
+    if (strategy && strcmp(strategy, name) == 0 && saved == here) return true;
+    kolo_warn(
+        "the checkpoint is of strategy %.40s with %d workers, and this training is of %s with %d: the workers' own "
+        "weights and optimizer states in it are dropped, and all go on with the model's weights and the optimizer "
+        "state of worker 0",
+        strategy ? strategy : "(none)", saved, name, here);
+    return false;
+}
+
+static kolo_status read_records(const kolo_model *model, const json_t *state, loaded *all)
+{
+    const json_t *list = json_object_get(state, "workers");
+    int workers = kolo_workers_count(model->trainer);
+    size_t bytes = workers ? kolo_worker_record_bytes(model->trainer) : 0;
+    if (!has_same_workers(model, state)) return KOLO_OK;
+    all->records = calloc((size_t)workers, sizeof *all->records);
+    if (!all->records) return kolo_fail_memory((size_t)workers * bytes, "a checkpoint");
+    for (; all->workers < workers; all->workers++) {
+        kolo_worker_record *record = all->records[all->workers] = calloc(1, bytes);
+        if (!record) return kolo_fail_memory((size_t)workers * bytes, "a checkpoint");
+        record->counters = kolo_counters_start(model);
+        kolo_status status = read_record(json_array_get(list, (size_t)all->workers), record);
+        if (status != KOLO_OK) free(record);
+        KOLO_TRY(status);
+    }
+    return KOLO_OK;
+}
+
 static kolo_status read_state(const kolo_model *model, const json_t *state, loaded *all)
 {
     const char *optimizer = json_string_value(json_object_get(state, "optimizer"));
@@ -397,6 +520,7 @@ static kolo_status read_state(const kolo_model *model, const json_t *state, load
         KOLO_TRY(read_real(json_object_get(state, "compiled_rate"), "compiled_rate", &all->compiled_rate));
     KOLO_TRY(read_numbers(json_object_get(state, "numbers"), &all->numbers));
     KOLO_TRY(read_kept_names(model, json_object_get(state, "kept"), &all->kept));
+    KOLO_TRY(read_records(model, state, all));
     return read_position(model, state, &all->position);
 }
 
@@ -419,19 +543,38 @@ static kolo_status parse_state(const kolo_model *model, const kolo_safetensors *
     return kolo_fail(status, "%s: %s", from->path, failure.text);
 }
 
-static kolo_status read_planes(const kolo_model *model, const kolo_safetensors *from, const loaded *all)
+static kolo_status read_plane(const kolo_model *model, const kolo_safetensors *from, const plane *to)
 {
     char name[SLOT_NAME_MAX];
+    for (int p = 0; p < model->parameter_count; p++) {
+        const kolo_parameter *parameter = &model->parameters[p];
+        const char *full = plane_name(name, to, parameter->name);
+        KOLO_TRY(kolo_safetensors_read(from, full, parameter->shape, to->values + parameter->offset));
+    }
+    return KOLO_OK;
+}
+
+static kolo_status read_record_arrays(const kolo_model *model, const kolo_safetensors *from, const loaded *all)
+{
+    plane planes[KOLO_WORKER_PLANES];
+    char name[SLOT_NAME_MAX];
+    for (int w = 0; w < all->workers; w++) {
+        int count = list_record(model, w, all->records[w], planes);
+        for (int i = 0; i < count; i++) KOLO_TRY(read_plane(model, from, &planes[i]));
+        if (kolo_worker_has_numbers(model->trainer))
+            KOLO_TRY(kolo_safetensors_read(from, name_numbers(name, w), numbers_shape(model),
+                                           numbers_of(model, all->records[w])));
+    }
+    return KOLO_OK;
+}
+
+static kolo_status read_planes(const kolo_model *model, const kolo_safetensors *from, const loaded *all)
+{
     plane planes[PLANES_MAX + KOLO_KEPT_MAX];
     int count = list_planes(model, all->counters.accumulated_batches > 0, planes);
     for (int i = 0; i < count; i++) planes[i].values = all->planes + i * model->weight_count;
     count += list_kept(&all->kept, planes + count);
-    for (int i = 0; i < count; i++)
-        for (int p = 0; p < model->parameter_count; p++) {
-            const kolo_parameter *parameter = &model->parameters[p];
-            const char *full = plane_name(name, &planes[i], parameter->name);
-            KOLO_TRY(kolo_safetensors_read(from, full, parameter->shape, planes[i].values + parameter->offset));
-        }
+    for (int i = 0; i < count; i++) KOLO_TRY(read_plane(model, from, &planes[i]));
     if (!model->trainer->replicas[0].numbers) return KOLO_OK;
     return kolo_safetensors_read(from, NUMBERS, numbers_shape(model), all->array_numbers);
 }
@@ -447,6 +590,7 @@ static kolo_status read_all(kolo_model *model, const kolo_safetensors *from, loa
     if (!all->weights || !all->planes || !all->array_numbers || !all->path)
         return kolo_fail_memory(bytes * (PLANES_MAX + 1), "a checkpoint");
     KOLO_TRY(kolo_weights_read(from, model, all->weights));
+    KOLO_TRY(read_record_arrays(model, from, all));
     return read_planes(model, from, all);
 }
 
@@ -461,6 +605,19 @@ static void take_waiting(kolo_model *model, const loaded *all)
     if (first->accumulated && !takes) memset(first->accumulated, 0, bytes);
 }
 
+static kolo_status take_records(kolo_model *model, const loaded *all)
+{
+    kolo_worker_record *const *records;
+    if (!all->records) {
+        kolo_workers_forget(model->trainer);
+        return KOLO_OK;
+    }
+    KOLO_TRY(kolo_workers_expect(model->trainer, &records));
+    for (int w = 0; w < all->workers; w++)
+        memcpy(records[w], all->records[w], kolo_worker_record_bytes(model->trainer));
+    return KOLO_OK;
+}
+
 static kolo_status take_all(kolo_model *model, loaded *all)
 {
     kolo_replica *first = &model->trainer->replicas[0];
@@ -472,6 +629,7 @@ static kolo_status take_all(kolo_model *model, loaded *all)
         memcpy(first->numbers, all->array_numbers, (size_t)model->parameter_count * sizeof *first->numbers);
     first->counters = all->counters;
     take_waiting(model, all);
+    KOLO_TRY(take_records(model, all));
     KOLO_TRY(kolo_trainer_share_state(model->trainer));
     model->seed = all->seed;
     model->learning_rate = all->learning_rate;
@@ -501,6 +659,8 @@ kolo_status kolo_checkpoint_read(kolo_model *model, const char *path)
     free(all.planes);
     free(all.array_numbers);
     free(all.path);
+    for (int w = 0; w < all.workers; w++) free(all.records[w]);
+    free(all.records);
     kolo_kept_clear(&all.kept);
     return status;
 }

@@ -63,7 +63,8 @@ struct kolo_strategy_kind {
 
     /* For workers. step() is then given a batch of the replica alone: kolo_worker_step() is the usual one.
      * exchange() is called when a worker has trained on .window batches, and at the end of an epoch. No other worker
-     * exchanges at the same time, but the others go on training. Under several ranks it runs on rank 0. */
+     * exchanges at the same time, but the others go on training. Under several ranks it runs on rank 0. With .servers
+     * it is called for each part of the weights, on the server's rank, and nobody exchanges with this part. */
     void (*exchange)(const kolo_strategy *strategy, const kolo_exchange *mine);
     /* Instead of exchange(): an exchange of all workers at once, for which they wait for each other. */
     void (*exchange_all)(const kolo_strategy *strategy, const kolo_exchange *workers, int count);

@@ -1,6 +1,7 @@
 /* kolo_fit: epochs, steps, validation, callbacks, history. The strategy runs the step itself. */
 #include "training/fit.h"
 #include "replica/overlap.h"
+#include "replica/worker_records.h"
 #include "replica/workers.h"
 #include "core/clock.h"
 
@@ -237,7 +238,7 @@ static kolo_status score(kolo_fit_state *state)
 static kolo_status validate(kolo_fit_state *state, int number)
 {
     int every = state->args->validation_freq ? state->args->validation_freq : 1;
-    state->validated = state->validation && (number + 1) % every == 0;
+    state->validated = state->validates && (number + 1) % every == 0;
     if (!state->validated) return KOLO_OK;
     KOLO_TRY(call_hooks(state, TEST_BEGIN, 0, false));
     KOLO_TRY(kolo_trainer_fetch(state->trainer));
@@ -348,6 +349,8 @@ static kolo_status open_fit(kolo_fit_state *state)
     if (!epochs) return kolo_fail_memory(bytes, "the history");
     model->epochs = epochs;
     KOLO_TRY(kolo_fit_open_workers(state));
+    if (model->trainer && !state->args->resume) kolo_workers_forget(model->trainer);
+    else if (model->trainer) KOLO_TRY(kolo_workers_keep(model->trainer));
     KOLO_TRY(kolo_trainer_prepare(model, state->microbatch));
     state->trainer = model->trainer;
     state->trainer->seed = state->seed;
@@ -389,7 +392,7 @@ static kolo_status agree_to_stop(kolo_fit_state *state)
 static kolo_status run_epochs(kolo_fit_state *state)
 {
     /* With validation logs, too, so that hooks see all names. A hook may load a checkpoint. */
-    KOLO_TRY(call_hooks(state, TRAIN_BEGIN, 0, state->validation != NULL));
+    KOLO_TRY(call_hooks(state, TRAIN_BEGIN, 0, state->validates));
     KOLO_TRY(kolo_fit_begin_at(state));
     state->model->history.first_epoch = state->model->position.epoch;
     KOLO_TRY(kolo_fit_compare_weights(state));
@@ -455,6 +458,7 @@ static kolo_status fit(kolo_fit_state *state)
     if (status == KOLO_OK) status = train(state);
     status = kolo_fit_close_workers(state, status);
     kolo_fit_close_data(state);
+    free(state->first_batch);
     return status;
 }
 

@@ -18,6 +18,8 @@ typedef struct kolo_fit_state {
     kolo_data weighted;                 /* with .class_weight: a copy of the training data with `weights` */
     float *weights;                     /* [samples] */
     int epochs, steps; /* steps of one epoch */
+    int *first_batch;  /* [ranks + 1], with .sharded over several ranks: the batches of each in an epoch; else NULL */
+    bool validates;    /* there is data to validate with, with .sharded on rank 0 */
     int64_t batch;     /* samples of a full step, over all ranks */
     int microbatch;
     uint64_t seed;     /* rank 0's */

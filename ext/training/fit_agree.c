@@ -9,6 +9,7 @@
 #include "core/hash.h"
 #include "data/data.h"
 #include "model/lower.h"
+#include "replica/worker_records.h"
 #include "runtime/runtime.h"
 #include "show/bundle.h"
 #include "training/fit.h"
@@ -18,7 +19,7 @@
 /* Settings that must be the same on every rank: otherwise ranks would wait for each other in different collectives. */
 typedef struct terms {
     int64_t samples, batch, epochs, first, steps, weights, validation, every, metrics, deterministic, accumulate,
-        in_order, shuffle_buffer, broadcasts, check_every;
+        in_order, shuffle_buffer, broadcasts, check_every, sharded;
 } terms;
 
 static const char *const term_names[] = {"samples in its data",
@@ -35,7 +36,8 @@ static const char *const term_names[] = {"samples in its data",
                                          ".no_shuffle",
                                          ".shuffle_buffer",
                                          "kolo_broadcast_variables() among the .callbacks",
-                                         ".check_every"};
+                                         ".check_every",
+                                         ".sharded"};
 
 static kolo_status compare_terms(const int64_t *all, int size, const char *const *names, int count)
 {
@@ -70,8 +72,8 @@ static int count_broadcasts(const kolo_fit_state *state)
 
 static kolo_status agree_on_terms(kolo_fit_state *state)
 {
-    const kolo_data *validation = state->validation;
-    terms mine = {state->data->samples,
+    const kolo_data *validation = state->args->sharded ? NULL : state->validation; /* then rank 0's counts */
+    terms mine = {state->args->sharded ? 0 : state->data->samples,
                   state->batch,
                   state->epochs,
                   state->args->initial_epoch,
@@ -85,7 +87,8 @@ static kolo_status agree_on_terms(kolo_fit_state *state)
                   state->args->no_shuffle,
                   state->args->shuffle_buffer,
                   count_broadcasts(state),
-                  state->args->check_every};
+                  state->args->check_every,
+                  state->args->sharded};
     return agree_on(state->ranks, (const int64_t *)&mine, term_names, sizeof mine / sizeof(int64_t));
 }
 
@@ -231,7 +234,8 @@ static kolo_status agree_on_data(const kolo_fit_state *state)
     if (other == 0) return status;
     return kolo_fail(KOLO_INVALID,
                      "wanted the same data on all ranks, got other samples on rank %d than on rank 0: give every rank "
-                     "the whole data set, since kolo_fit() divides it among the ranks itself",
+                     "the whole data set, since kolo_fit() divides it among the ranks itself, or set .sharded if each "
+                     "has a shard of its own",
                      other);
 }
 
@@ -249,11 +253,13 @@ kolo_status kolo_agree_on_microbatch(kolo_comm *ranks, int *microbatch)
 kolo_status kolo_fit_agree(kolo_fit_state *state)
 {
     kolo_comm *ranks = state->ranks;
+    state->validates = state->validation != NULL;
     if (ranks->size == 1) return KOLO_OK;
     KOLO_TRY(agree_on_terms(state));
     KOLO_TRY(agree_on_words(state));
     KOLO_TRY(agree_on_parts(state));
-    KOLO_TRY(agree_on_data(state));
+    if (state->args->sharded) KOLO_TRY(ranks->kind->broadcast(ranks, &state->validates, sizeof state->validates, 0));
+    else KOLO_TRY(agree_on_data(state));
     KOLO_TRY(ranks->kind->broadcast(ranks, &state->seed, sizeof state->seed, 0));
     state->model->seed = state->seed; /* so that it is in checkpoints, too */
     return kolo_agree_on_microbatch(ranks, &state->microbatch);
@@ -295,7 +301,8 @@ kolo_status kolo_fit_begin_at(kolo_fit_state *state)
     if (!state->model->resumed) return KOLO_OK;
     state->seed = state->trainer->seed = state->model->seed;
     KOLO_TRY(agree_on_position(state));
-    if (at->step == 0 || (at->samples == state->data->samples && at->batch == state->batch)) return KOLO_OK;
+    if (at->step == 0 || (at->samples == state->data->samples && at->batch == state->batch))
+        return kolo_workers_resume(state->trainer);
     return kolo_fail(KOLO_INVALID,
                      "wanted %lld samples in steps of %lld to go on within an epoch, got %lld in steps of %lld",
                      (long long)at->samples, (long long)at->batch, (long long)state->data->samples,

@@ -1,5 +1,8 @@
 /* The part of kolo_fit() before the first step that checks arguments and computes sizes: see fit.h. */
 #include "training/fit.h"
+
+#include <stdlib.h>
+
 #include "model/lower.h"
 #include "runtime/runtime.h"
 #include "data/data.h"
@@ -84,7 +87,8 @@ static kolo_status check_arguments(const kolo_fit_args *args)
 
 /* ---------------------------------------------------------------- sizes */
 
-static kolo_status plan_steps(kolo_fit_state *state)
+/* wanted: steps of this rank's data; 0: all. */
+static kolo_status plan_steps(kolo_fit_state *state, int wanted)
 {
     const kolo_fit_args *args = state->args;
     int64_t samples = state->data->samples, full = samples / state->batch;
@@ -94,12 +98,44 @@ static kolo_status plan_steps(kolo_fit_state *state)
                          ".batch_size: wanted at most %lld samples a step with .drop_remainder, since the "
                          "data has no more, got %lld: no step would run",
                          (long long)samples, (long long)state->batch);
-    if (args->steps_per_epoch > steps)
+    if (wanted > steps)
         return kolo_fail(KOLO_INVALID,
                          ".steps_per_epoch: wanted at most %lld, as many as %lld samples in steps of %lld "
                          "give, got %d",
-                         (long long)steps, (long long)samples, (long long)state->batch, args->steps_per_epoch);
-    state->steps = args->steps_per_epoch ? args->steps_per_epoch : (int)steps;
+                         (long long)steps, (long long)samples, (long long)state->batch, wanted);
+    state->steps = wanted ? wanted : (int)steps;
+    return KOLO_OK;
+}
+
+/* With .sharded, .steps_per_epoch and the steps of an epoch are those of all ranks. */
+static kolo_status check_sharded(const kolo_fit_state *state)
+{
+    const kolo_strategy_kind *kind = kolo_model_strategy(state->model);
+    if (kolo_strategy_has_workers(kind)) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED,
+                     ".sharded: wanted a strategy of workers, each of which trains on batches of its own, got strategy "
+                     "%s, for which every rank has the whole data set",
+                     kind->name);
+}
+
+static kolo_status plan_shards(kolo_fit_state *state)
+{
+    kolo_comm *ranks = state->ranks;
+    int wanted = state->args->steps_per_epoch, own, *first;
+    size_t bytes = (size_t)(ranks->size + 1) * sizeof *first;
+    if (!state->args->sharded || ranks->size == 1) return plan_steps(state, wanted);
+    KOLO_TRY(check_sharded(state));
+    int share = (int)((int64_t)wanted * (ranks->rank + 1) / ranks->size - (int64_t)wanted * ranks->rank / ranks->size);
+    if (wanted > 0 && wanted < ranks->size)
+        return kolo_fail(KOLO_INVALID, ".steps_per_epoch: wanted at least %d with .sharded, one for each rank, got %d",
+                         ranks->size, wanted);
+    KOLO_TRY(plan_steps(state, share));
+    own = state->steps;
+    first = state->first_batch = calloc(1, bytes);
+    if (!first) return kolo_fail_memory(bytes, "the ranks' shards");
+    KOLO_TRY(ranks->kind->allgather(ranks, &own, sizeof own, first + 1));
+    for (int r = 0; r < ranks->size; r++) first[r + 1] += first[r];
+    state->steps = first[ranks->size];
     return KOLO_OK;
 }
 
@@ -164,7 +200,7 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
     bool workers = kolo_strategy_has_workers(kolo_model_strategy(args->model)); /* a batch is of one worker */
     bool whole = workers || kolo_model_strategy(args->model)->joins_ranks; /* .batch_size is not a rank's share */
     state->batch = (int64_t)(args->batch_size ? args->batch_size : 32) * (whole ? 1 : state->ranks->size);
-    KOLO_TRY(plan_steps(state));
+    KOLO_TRY(plan_shards(state));
     KOLO_TRY(kolo_model_meet(args->model));
     int64_t samples = state->data->samples < state->batch ? state->data->samples : state->batch;
     state->microbatch = kolo_choose_microbatch(state->model, samples, kolo_model_replicas(args->model),

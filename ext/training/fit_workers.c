@@ -22,12 +22,19 @@ static int window_of(const kolo_fit_state *state)
     return window ? window : (state->steps + workers - 1) / workers;
 }
 
+static kolo_shards shards_of(const kolo_fit_state *state)
+{
+    return (kolo_shards){
+        .first = state->first_batch, .count = state->ranks->size, .workers = kolo_model_replicas(state->model)};
+}
+
 static kolo_order_head head_of(const kolo_fit_state *state)
 {
     return (kolo_order_head){.strategy = kolo_model_strategy(state->model)->name,
                              .workers = workers_of(state),
                              .window = window_of(state),
-                             .steps = state->steps};
+                             .steps = state->steps,
+                             .shards = shards_of(state)};
 }
 
 /* ---------------------------------------------------------------- before and after the epochs */
@@ -120,6 +127,7 @@ kolo_status kolo_fit_run_workers(kolo_fit_state *state, int epoch,
                             .number = epoch - state->model->history.first_epoch,
                             .window = window_of(state),
                             .watch = watch,
+                            .shards = shards_of(state),
                             .watcher = state};
     kolo_status status = plan_turns(state, epoch, &own, &run.turns);
     if (status == KOLO_OK && strategy_of(state)->record) status = kolo_order_add(&state->record, &run.record);

@@ -63,6 +63,25 @@ def test_what_happens_over_ranks_is_replayed_over_threads(tmp_path, strategy):
     assert ranks == learnt(tmp_path, strategy, "--replay", order, ranks=3)[0]
 
 
+@pytest.mark.parametrize("strategy", [pytest.param(name, marks=[] if name in ("downpour", "parameter_server") else pytest.mark.long("one strategy after the other"))
+                                      for name in AS_IT_COMES])
+def test_servers_on_several_ranks_do_not_change_the_bits(tmp_path, strategy):
+    threads, first = learnt(tmp_path, strategy, "--deterministic", "--workers", 3, "--servers", 2)
+    for servers in 2, 3, 5:  # two of the ranks keep a part; all do; some keep two
+        ranks, second = learnt(tmp_path, strategy, "--deterministic", "--servers", servers, ranks=3)
+        assert threads == ranks, servers
+        assert [epoch["val_loss"] for epoch in first["epochs"]] == [epoch["val_loss"] for epoch in second["epochs"]]
+
+
+@pytest.mark.parametrize("strategy", [pytest.param(name, marks=[] if name == "dynsgd" else pytest.mark.long("one strategy after the other"))
+                                      for name in AS_IT_COMES])
+def test_what_happens_with_several_servers_is_replayed_with_one(tmp_path, strategy):
+    order = tmp_path / "order.json"
+    ranks, _ = learnt(tmp_path, strategy, "--record", order, "--servers", 3, "--workers", 2, ranks=2)
+    assert ranks == learnt(tmp_path, strategy, "--replay", order, "--workers", 4)[0]
+    assert ranks == learnt(tmp_path, strategy, "--replay", order, "--servers", 2, "--workers", 2, ranks=2)[0]
+
+
 @pytest.mark.long("the same as above with other numbers")
 def test_a_rank_may_have_several_workers(tmp_path):
     four, history = learnt(tmp_path, "downpour", "--deterministic", "--workers", 2, ranks=2)
@@ -102,6 +121,49 @@ def test_without_the_centre_all_end(tmp_path):
     for rank in 1, 2:
         assert f"worker {rank} has lost the centre on rank 0: the process at the other end is gone" in said, said
     assert not (tmp_path / "h.json").exists()
+
+
+SERVERS = ["--servers", "2"]  # on ranks 0 and 1 of three
+
+
+@pytest.mark.parametrize("strategy, what, code", [
+    ("downpour", "kill", 137), pytest.param("parameter_server", "segv", 139, marks=OTHER_END)])
+def test_the_others_go_on_with_their_servers_without_a_dead_worker(tmp_path, strategy, what, code):
+    history = tmp_path / "h.json"
+    done = train(strategy, *SERVERS, "--history", history, ranks=3, launch=["--keep-going"], fault=f"rank=2,step=4,what={what}")
+    said = done.stdout + done.stderr
+    assert done.returncode == code and "worker 2 on rank 2 is gone: the other workers go on" in said, said
+    assert "F1 (weighted)" in done.stdout
+    epochs = json.loads(history.read_text())["epochs"]
+    assert epochs[1]["steps"] == 23 and epochs[1]["images"] == 23 * 64
+
+
+@pytest.mark.parametrize("order", [[], pytest.param(["--deterministic"], marks=pytest.mark.long("the order of exchanges is fixed"))])
+@pytest.mark.parametrize("strategy", ["downpour", pytest.param("parameter_server", marks=pytest.mark.long("a second strategy"))])
+def test_without_a_server_all_end(tmp_path, strategy, order):
+    done = train(strategy, *SERVERS, *order, "--history", tmp_path / "h.json", ranks=3, launch=["--keep-going"],
+                 fault="rank=1,step=4,what=kill")
+    said = done.stdout + done.stderr
+    assert done.returncode == 137 and "the other workers go on" not in said, said
+    lost = ["the server on rank 1, which keeps a part of the weights, is lost: "]
+    for rank, sentences in (0, lost), (2, [*lost, "worker 2 has lost the centre on rank 0: "]):  # if rank 0 ends first
+        lines = [line for line in said.splitlines() if line.startswith(f"[1,{rank}]") and "kolo_fit" in line]
+        assert len(lines) == 1 and any(sentence in lines[0] for sentence in sentences), said
+    assert not (tmp_path / "h.json").exists()
+
+
+def test_a_worker_that_hangs_before_several_servers_ends_all_after_the_limit():
+    done = train("downpour", *SERVERS, ranks=3, launch=["--stall-limit", "2", "--fault", "rank=2,step=4,what=hang"])
+    said = done.stdout + done.stderr
+    assert done.returncode == 1 and "worker 2 has not come for 2 s (KOLO_STALL_LIMIT): the others wait for its batch" in said, said
+
+
+@pytest.mark.parametrize("rank, what, sentence", [(2, "cut", "its link is cut"), pytest.param(2, "drop", "no answer for 3 s", marks=OTHER_END)])
+def test_a_link_to_a_server_that_fails_is_noticed(rank, what, sentence):
+    done = train("downpour", *SERVERS, ranks=3, launch=["--keep-going", "--stall-limit", "3"], fault=f"rank={rank},step=4,what={what}")
+    said = done.stdout + done.stderr
+    assert done.returncode == 1 and sentence in said, said
+    assert f"worker {rank} on rank {rank} is gone: the other workers go on" in said and "F1 (weighted)" in done.stdout, said
 
 
 def test_a_slow_rank_takes_fewer_batches(tmp_path):

@@ -1,46 +1,6 @@
 /* Strategies of workers. Each rule is written out once more here, in a plain simulation without threads: with the same
  * order of exchanges, training gives its bits. */
-#include "ext/core/small.h"
-
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "strategy/strategy.h"
-
-#define WEIGHTS 1024
-#define SAMPLES 90 /* 12 batches of 8: the last has 2 samples */
-#define BATCH   8
-#define BATCHES 12
-#define WORKERS 3
-#define EPOCHS  3
-
-static const char *backend; /* NULL: the default */
-
-/* Without dropout, whose masks depend on the number of the step, which differs in the simulation. */
-static kolo_model *plain_model(kolo_optimizer optimizer, kolo_strategy strategy)
-{
-    kolo_model *model =
-        kolo_sequential(kolo_input(SMALL_SIDE, SMALL_SIDE, 1),
-                        kolo_conv2d(5, .kernel = {3, 3}, .activation = KOLO_RELU), kolo_max_pool2d(2, 2),
-                        kolo_flatten(), kolo_dense(12, .activation = KOLO_RELU), kolo_dense(SMALL_CLASSES));
-    assert_int_equal(kolo_compile(model, .optimizer = optimizer, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 11,
-                                  .metrics = {KOLO_ACCURACY}, .strategy = strategy, .deterministic = true,
-                                  .backend = backend),
-                     KOLO_OK);
-    assert_true(kolo_count_params(model) <= WEIGHTS);
-    return model;
-}
-
-static float *weights_of(kolo_model *model)
-{
-    return (float *)kolo_weight_get(model, 0).values;
-}
-
-static size_t bytes_of(const kolo_model *model)
-{
-    return (size_t)kolo_count_params(model) * sizeof(float);
-}
+#include "ext/strategy/workers.h"
 
 /* ---------------------------------------------------------------- the simulation */
 
@@ -460,29 +420,6 @@ static void a_record_is_replayed_to_the_bit(void **state)
     remove(file);
 }
 
-/* The parameter server has all its state at the centre, which a checkpoint holds. */
-static void a_parameter_server_goes_on_from_a_checkpoint(void **state)
-{
-    (void)state;
-    char file[] = "/tmp/kolo_workers_XXXXXX";
-    int made = mkstemp(file);
-    assert_true(made >= 0);
-    close(made);
-    kolo_data *data = small_data(SAMPLES);
-    kolo_model *whole = plain_model(kolo_adam(), kolo_parameter_server(.workers = WORKERS));
-    kolo_model *resumed = plain_model(kolo_adam(), kolo_parameter_server(.workers = WORKERS));
-    assert_non_null(kolo_fit(whole, data, .batch_size = BATCH, .verbose = KOLO_NONE));
-    assert_int_equal(kolo_checkpoint_save(whole, file), KOLO_OK);
-    assert_non_null(kolo_fit(whole, data, .epochs = 2, .resume = true, .batch_size = BATCH, .verbose = KOLO_NONE));
-    assert_int_equal(kolo_checkpoint_load(resumed, file), KOLO_OK);
-    assert_non_null(kolo_fit(resumed, data, .epochs = 2, .resume = true, .batch_size = BATCH, .verbose = KOLO_NONE));
-    assert_memory_equal(weights_of(whole), weights_of(resumed), bytes_of(whole));
-    kolo_model_free(&whole);
-    kolo_model_free(&resumed);
-    kolo_data_free(&data);
-    remove(file);
-}
-
 /* The enqueued backend defers its work, and has a memory of its own, as a GPU has. */
 static void a_deferred_stream_has_the_same_bits(void **state)
 {
@@ -517,7 +454,6 @@ int main(void)
         cmocka_unit_test(only_an_ensemble_has_members),
         cmocka_unit_test(one_worker_is_plain_training),
         cmocka_unit_test(a_record_is_replayed_to_the_bit),
-        cmocka_unit_test(a_parameter_server_goes_on_from_a_checkpoint),
         cmocka_unit_test(a_deferred_stream_has_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

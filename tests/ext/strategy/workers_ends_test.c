@@ -1,14 +1,5 @@
-/* Strategies of workers, one of which is slow, fails or stops. */
-#include "ext/core/small.h"
-
-#include <stdatomic.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "strategy/strategy.h"
-
-#define SAMPLES 90
-#define WORKERS 3
+/* Workers that are slow, stop or fail; and what happens at the same time. */
+#include "ext/strategy/workers.h"
 
 /* A training of a learner's own rule, whose workers wait, stop or fail as a test wants. */
 static struct {
