@@ -22,7 +22,7 @@
 #include "losses/totals.h"
 
 /* Raise the first number when a plugin must be compiled again: with each change of a struct of the seam. */
-#define KOLO_BACKEND_VERSION (9u << 8 | KOLO_OP_KINDS)
+#define KOLO_BACKEND_VERSION (10u << 8 | KOLO_OP_KINDS)
 
 /* The arguments of a kernel: one microbatch. */
 typedef struct kolo_call {

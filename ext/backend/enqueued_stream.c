@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
+#include "core/clock.h"
 
 #define PAYLOAD 384 /* bytes of arguments that a command holds */
 
@@ -43,6 +44,8 @@ struct kolo_event {
     kolo_stream *stream;
     int64_t position;
     kolo_captured_graph *capture; /* the capture in which it was recorded, which a waiting stream joins; or NULL */
+    double time; /* of record_time(): when the stream came to it last */
+    bool timed; /* a command of the stream may still note the time */
 };
 
 /* ---------------------------------------------------------------- commands */
@@ -231,7 +234,8 @@ static kolo_status record_event(kolo_stream *stream, kolo_event **event)
     KOLO_TRY(check(stream));
     if (!*event) *event = calloc(1, sizeof **event);
     if (!*event) return kolo_fail_memory(sizeof **event, "an event");
-    **event = (kolo_event){.stream = stream, .position = end_of(stream), .capture = stream->capture};
+    **event = (kolo_event){
+        .stream = stream, .position = end_of(stream), .capture = stream->capture, .timed = (*event)->timed};
     return KOLO_OK;
 }
 
@@ -271,9 +275,33 @@ static kolo_status wait_event(kolo_stream *stream, kolo_event *event)
     return ENQUEUE(stream, do_wait, event->stream, event->position);
 }
 
+static kolo_status do_note_time(void *arguments)
+{
+    (*(kolo_event **)arguments)->time = kolo_now();
+    return KOLO_OK;
+}
+
+static kolo_status record_time(kolo_stream *stream, kolo_event **event)
+{
+    KOLO_TRY(record_event(stream, event)); /* before the command, so that the event exists */
+    KOLO_TRY(enqueue(stream, do_note_time, event, sizeof *event));
+    (*event)->position = end_of(stream);
+    (*event)->timed = true;
+    return KOLO_OK;
+}
+
+static kolo_status elapsed(kolo_stream *stream, kolo_event *first, kolo_event *last, double *seconds)
+{
+    KOLO_TRY(synchronize_event(stream, first));
+    KOLO_TRY(synchronize_event(stream, last));
+    *seconds = last->time - first->time;
+    return KOLO_OK;
+}
+
 static void free_event(kolo_stream *stream, kolo_event *event)
 {
     (void)stream;
+    if (event && event->timed) settle(event->stream);
     free(event);
 }
 
@@ -542,6 +570,8 @@ const kolo_stream_kind kolo_enqueued_streams = {
     .synchronize_event = synchronize_event,
     .wait_event = wait_event,
     .free_event = free_event,
+    .record_time = record_time,
+    .elapsed = elapsed,
     .synchronize = synchronize,
     .begin_capture = begin_capture,
     .end_capture = end_capture,

@@ -56,3 +56,10 @@ kolo_status kolo_staged_comm_open(const kolo_stream_kind *streams, kolo_stream *
     *comm = &made->base;
     return KOLO_OK;
 }
+
+kolo_status kolo_comm_open_beside(const kolo_stream_kind *streams, kolo_stream *stream, kolo_comm *comm,
+                                  kolo_comm **beside)
+{
+    if (comm->kind != &staged_kind) return streams->open_comm_beside(stream, comm, beside);
+    return kolo_staged_comm_open(streams, stream, ((const staged_comm *)comm)->group, beside);
+}

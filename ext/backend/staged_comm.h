@@ -8,5 +8,9 @@
  * has an all-reduce, which waits for the stream. */
 kolo_status kolo_staged_comm_open(const kolo_stream_kind *streams, kolo_stream *stream, kolo_comm *group,
                                   kolo_comm **comm);
+/* Opens a comm over the members of `comm`, which is of this stream kind's open_comm() or staged, for another stream of
+ * the same device: see open_comm_beside() in stream.h. The caller closes it before `comm`. */
+kolo_status kolo_comm_open_beside(const kolo_stream_kind *streams, kolo_stream *stream, kolo_comm *comm,
+                                  kolo_comm **beside);
 
 #endif

@@ -73,6 +73,11 @@ typedef struct kolo_stream_kind {
     kolo_status (*synchronize_event)(kolo_stream *stream, kolo_event *event); /* the host waits for the event */
     kolo_status (*wait_event)(kolo_stream *stream, kolo_event *event); /* later work waits for any stream's event */
     void (*free_event)(kolo_stream *stream, kolo_event *event); /* takes NULL */
+    /* record_time() is a record_event() whose event notes the time when the stream has come to it. Such an event is
+     * recorded again by record_time() alone. elapsed() waits for both events, and gives the seconds between them. Both
+     * are NULL where steps_ahead is 0. */
+    kolo_status (*record_time)(kolo_stream *stream, kolo_event **event);
+    kolo_status (*elapsed)(kolo_stream *stream, kolo_event *first, kolo_event *last, double *seconds);
     kolo_status (*synchronize)(kolo_stream *stream); /* the host waits for all work */
 
     /* Work that is enqueued between begin_capture() and end_capture() does not run. It becomes a graph, which can be
@@ -118,6 +123,11 @@ typedef struct kolo_stream_kind {
      * new comm, which the caller closes before the group. If it cannot be opened, the call fails on all members with
      * the same sentence. NULL: the kind never has such a comm. */
     kolo_status (*open_comm)(kolo_stream *stream, kolo_comm *group, kolo_comm **comm);
+    /* Opens a comm over the members of `comm`, which open_comm() has opened on another stream of this device. The sums
+     * of the new one are enqueued on this stream. All sums of the two run in the order of their calls, which is the
+     * same on all members. Either stream reports their failures. The caller closes the new comm before `comm`. NULL:
+     * the kind never has such a comm. */
+    kolo_status (*open_comm_beside)(kolo_stream *stream, kolo_comm *comm, kolo_comm **beside);
 } kolo_stream_kind;
 
 /* host_stream.c: lanes are threads, and a call returns when its work is done, unless the stream is concurrent. */

@@ -2,7 +2,8 @@
 #include "engine/buckets.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "backend/backend.h"
 
 /* ---------------------------------------------------------------- the cut */
 
@@ -187,6 +188,18 @@ void kolo_buckets_begin(kolo_buckets *buckets, int64_t microbatches, int64_t exp
     for (int i = 0; i < buckets->count; i++) atomic_store(&buckets->buckets[i].complete, 0);
 }
 
+kolo_status kolo_buckets_reserve(kolo_buckets *buckets)
+{
+    kolo_status status = KOLO_OK;
+    for (int p = 0; p < buckets->part_count && status == KOLO_OK; p++) {
+        kolo_reduction *tree = buckets->parts[p].tree;
+        float *blocks[2] = {NULL, NULL};
+        for (int i = 0; i < 2 && status == KOLO_OK; i++) status = kolo_reduction_borrow(tree, &blocks[i]);
+        for (int i = 0; i < 2; i++) kolo_reduction_return(tree, blocks[i]);
+    }
+    return status;
+}
+
 kolo_status kolo_buckets_borrow(kolo_buckets *buckets, int segment, float **blocks)
 {
     kolo_status status = KOLO_OK;
@@ -257,7 +270,10 @@ kolo_status kolo_buckets_pass(kolo_buckets *buckets, int segment)
 kolo_status kolo_buckets_unpack(kolo_buckets *buckets, int bucket, float *gradient)
 {
     const kolo_bucket *which = &buckets->buckets[bucket];
-    if (buckets->expected == 0) memset(gradient + which->first, 0, (size_t)which->count * sizeof *gradient);
+    const kolo_program *program = buckets->program;
+    if (buckets->expected == 0)
+        KOLO_TRY(program->backend->streams->clear(program->streams[0], gradient + which->first,
+                                                  (size_t)which->count * sizeof *gradient));
     for (int p = 0; p < buckets->part_count; p++) {
         kolo_bucket_part *part = &buckets->parts[p];
         if (part->bucket != bucket || !part->sum) continue;

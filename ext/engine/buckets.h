@@ -38,7 +38,8 @@ typedef struct kolo_buckets {
     int part_count;
     int *part_of; /* [plan.value_count], of GRADIENT values */
     int64_t expected; /* microbatches of the step, of all engines that use these buckets */
-    /* Called when the sum of a bucket is complete, in the thread that has completed it, in the order of the buckets. */
+    /* Called when the sum of a bucket is complete, in the thread that has completed it, in the order of the buckets;
+     * but those that one operation completes come in any order, the same in each step. */
     kolo_status (*ready)(void *owner, int bucket);
     void *owner;
 } kolo_buckets;
@@ -48,6 +49,8 @@ typedef struct kolo_buckets {
 kolo_status kolo_buckets_open(const kolo_program *program, int64_t bytes, kolo_buckets **buckets);
 void kolo_buckets_close(kolo_buckets **buckets); /* takes NULL */
 
+/* Allocates the blocks of two microbatches, so that a step need not. */
+kolo_status kolo_buckets_reserve(kolo_buckets *buckets);
 /* Begins a step: a batch of so many microbatches, of which `expected` will be inserted here. */
 void kolo_buckets_begin(kolo_buckets *buckets, int64_t microbatches, int64_t expected);
 /* For a segment of one microbatch, in any thread. The first lends the memory of its parts: blocks[part_count]. The

@@ -114,6 +114,13 @@ kolo_status kolo_engine_open(const kolo_model *model, kolo_purpose purpose, int 
     return status;
 }
 
+static void close_bucket_events(kolo_engine *engine)
+{
+    for (int i = 0; i < engine->bucket_count; i++)
+        engine->streams->free_event(engine->stream, engine->bucket_events[i]);
+    free(engine->bucket_events);
+}
+
 static void close_stages(kolo_engine *engine)
 {
     for (int s = 0; s < engine->stage_count; s++)
@@ -134,6 +141,7 @@ void kolo_engine_close(kolo_engine **engine)
             closed->streams->discard(closed->stream, closed->imported,
                                      (void *)(uintptr_t)closed->contexts[0].weights.canonical);
         kolo_engine_close_memory(closed);
+        close_bucket_events(closed);
         close_stages(closed);
     }
     kolo_reduction_close(&closed->totals_tree);
@@ -180,7 +188,10 @@ kolo_status kolo_engine_use_buckets(kolo_engine *engine, kolo_buckets *buckets)
 {
     size_t count = (size_t)engine->contexts[0].lanes * (size_t)buckets->part_count;
     engine->part_blocks = calloc(count, sizeof *engine->part_blocks);
-    if (!engine->part_blocks) return kolo_fail_memory(count * sizeof *engine->part_blocks, "the buckets of gradients");
+    engine->bucket_events = calloc((size_t)buckets->count, sizeof *engine->bucket_events);
+    if (!engine->part_blocks || !engine->bucket_events)
+        return kolo_fail_memory(count * sizeof *engine->part_blocks, "the buckets of gradients");
+    engine->bucket_count = buckets->count;
     engine->buckets = buckets;
     return KOLO_OK;
 }

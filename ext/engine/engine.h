@@ -61,13 +61,22 @@ typedef struct kolo_graph_key {
     int64_t first_microbatch, end_microbatch, microbatches;
     int64_t ordered, staging_buffer, address_version; /* of the dataset cache */
     int64_t memory_version; /* of the engine: the graph holds addresses */
+    int64_t in_buckets; /* whether it leaves its gradients in buckets */
 } kolo_graph_key;
 
-/* An entry of the graph cache: a captured step, and the nodes in which it leaves its gradients. */
+/* A part of a captured step. */
+typedef struct kolo_step_graph {
+    kolo_captured_graph *graph;
+    int bucket; /* engine->bucket_events[bucket] is recorded behind it; -1: no event is */
+} kolo_step_graph;
+
+/* An entry of the graph cache: a captured step, and the nodes in which it leaves its gradients. A step in buckets is
+ * captured as one graph for each bucket, so that an event can be recorded between two of them. */
 typedef struct kolo_graph_entry {
     kolo_graph_key key;
     bool run_before; /* the step has run without a capture: a first run may load code, which a capture forbids */
-    kolo_captured_graph *graph; /* NULL: not yet captured */
+    kolo_step_graph *graphs; /* [graph_count], launched one after the other */
+    int graph_count; /* 0: not yet captured */
     kolo_captured_graph
         *update_graph; /* the update behind the step, which the replica captures and launches; or NULL */
     kolo_gradient_node *nodes;  /* [KOLO_REDUCTION_NODES_MAX]; NULL: the entry is free */
@@ -101,6 +110,8 @@ struct kolo_engine {
     kolo_buckets *buckets; /* gradients go into these instead of the tree while in_buckets; NULL: there are none */
     bool in_buckets;
     float **part_blocks; /* [lanes][buckets->part_count], of the microbatch that a lane computes */
+    kolo_event **bucket_events; /* [bucket_count]; see kolo_engine_end_bucket() */
+    int bucket_count;
     kolo_segment_sums segment_sums; /* used by a program that reduces over microbatches */
     kolo_comm *comm; /* over the shard's group, for memory of home's stream; it belongs to the replica */
 
@@ -126,6 +137,7 @@ struct kolo_engine {
 
     kolo_graph_entry graphs[KOLO_GRAPHS];
     kolo_graph_entry *entry; /* the entry of the shard that was enqueued last; NULL: its gradients are in the tree */
+    kolo_graph_entry *capturing; /* the entry whose graph is being captured; or NULL */
     bool eager;              /* a capture has failed, so no step is captured any more */
     kolo_dataset_cache cache;
     atomic_llong sliced_bytes, slicing_nanoseconds; /* samples that lanes gathered, and the time it took */
@@ -159,6 +171,9 @@ kolo_status kolo_engine_reduction(const kolo_engine *engine, kolo_reduction **re
 /* Has the engine insert its gradients into these buckets, which belong to the caller, in the steps in which it sets
  * engine->in_buckets. */
 kolo_status kolo_engine_use_buckets(kolo_engine *engine, kolo_buckets *buckets);
+/* For the ready() of these buckets, on a stream whose work is enqueued: the work for a bucket ends here. In this step,
+ * and whenever its captured graphs are launched again, engine->bucket_events[bucket] is recorded behind that work. */
+kolo_status kolo_engine_end_bucket(kolo_engine *engine, int bucket);
 
 /* Imports and packs canonical weights of the host. They stay at their address until others are loaded. */
 kolo_status kolo_engine_load(kolo_engine *engine, const float *weights);

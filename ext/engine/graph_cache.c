@@ -14,14 +14,18 @@ static kolo_graph_key key_of(const kolo_engine *engine, const kolo_shard *shard)
                             .ordered = engine->cache.ordered,
                             .staging_buffer = engine->cache.staging_buffer,
                             .address_version = engine->cache.address_version,
-                            .memory_version = engine->memory_version};
+                            .memory_version = engine->memory_version,
+                            .in_buckets = engine->in_buckets};
 }
 
 static void free_graphs(kolo_engine *engine, kolo_graph_entry *entry)
 {
-    if (entry->graph) engine->streams->free_graph(engine->stream, entry->graph);
+    for (int i = 0; i < entry->graph_count; i++) engine->streams->free_graph(engine->stream, entry->graphs[i].graph);
     if (entry->update_graph) engine->streams->free_graph(engine->stream, entry->update_graph);
-    entry->graph = entry->update_graph = NULL;
+    free(entry->graphs);
+    entry->graphs = NULL;
+    entry->graph_count = 0;
+    entry->update_graph = NULL;
 }
 
 static void free_entry(kolo_engine *engine, kolo_graph_entry *entry)
@@ -111,14 +115,63 @@ void kolo_engine_turn_eager(kolo_engine *engine)
     engine->eager = true;
 }
 
-static kolo_status capture(kolo_engine *engine, const kolo_shard *shard, kolo_graph_entry *entry)
+static kolo_status begin_graph(kolo_engine *engine, kolo_graph_entry *entry)
 {
     KOLO_TRY(engine->streams->begin_capture(engine->stream));
+    engine->capturing = entry;
+    return KOLO_OK;
+}
+
+/* bucket: see kolo_step_graph. */
+static kolo_status end_graph(kolo_engine *engine, int bucket)
+{
+    kolo_graph_entry *entry = engine->capturing;
+    engine->capturing = NULL;
+    entry->graphs[entry->graph_count] = (kolo_step_graph){.bucket = bucket};
+    KOLO_TRY(engine->streams->end_capture(engine->stream, &entry->graphs[entry->graph_count].graph));
+    entry->graph_count++;
+    return KOLO_OK;
+}
+
+/* An event that is recorded within a capture is a part of the graph, and no stream outside can wait for it. */
+kolo_status kolo_engine_end_bucket(kolo_engine *engine, int bucket)
+{
+    kolo_graph_entry *entry = engine->capturing;
+    if (!entry) return engine->streams->record_event(engine->stream, &engine->bucket_events[bucket]);
+    KOLO_TRY(end_graph(engine, bucket));
+    return begin_graph(engine, entry);
+}
+
+static kolo_status launch(kolo_engine *engine, const kolo_graph_entry *entry)
+{
+    for (int i = 0; i < entry->graph_count; i++) {
+        const kolo_step_graph *part = &entry->graphs[i];
+        KOLO_TRY(engine->streams->launch(engine->stream, part->graph));
+        if (part->bucket >= 0)
+            KOLO_TRY(engine->streams->record_event(engine->stream, &engine->bucket_events[part->bucket]));
+    }
+    return KOLO_OK;
+}
+
+static kolo_status capture(kolo_engine *engine, const kolo_shard *shard, kolo_graph_entry *entry)
+{
+    size_t most = engine->in_buckets ? (size_t)engine->buckets->count : 1;
+    entry->graphs = calloc(most, sizeof *entry->graphs);
+    if (!entry->graphs) return kolo_fail_memory(most * sizeof *entry->graphs, "a captured graph");
+    KOLO_TRY(begin_graph(engine, entry));
     kolo_status status = enqueue(engine, shard);
-    kolo_status ended = engine->streams->end_capture(engine->stream, &entry->graph);
+    kolo_status ended = engine->capturing ? end_graph(engine, -1) : KOLO_OK;
     KOLO_TRY(status);
     KOLO_TRY(ended);
-    return engine->streams->launch(engine->stream, entry->graph);
+    return launch(engine, entry);
+}
+
+/* Begins the shard's sums again, after a capture that has run nothing. */
+static void begin_sums(kolo_engine *engine, const kolo_shard *shard)
+{
+    int64_t microbatches = kolo_batch_microbatches(shard->batch);
+    kolo_reduction_begin(engine->tree, microbatches);
+    if (engine->in_buckets) kolo_buckets_begin(engine->buckets, microbatches, engine->buckets->expected);
 }
 
 /* Synchronizes before the first run and before the capture. Otherwise the driver may wait until the device is idle
@@ -132,7 +185,7 @@ static kolo_status enqueue_anew(kolo_engine *engine, const kolo_shard *shard, ko
     if (capture(engine, shard, entry) == KOLO_OK) return KOLO_OK;
     kolo_engine_turn_eager(engine);
     free_graphs(engine, entry);
-    kolo_reduction_begin(engine->tree, kolo_batch_microbatches(shard->batch));
+    begin_sums(engine, shard);
     return enqueue(engine, shard);
 }
 
@@ -144,7 +197,7 @@ kolo_status kolo_engine_enqueue_or_launch(kolo_engine *engine, const kolo_shard 
     KOLO_TRY(find_entry(engine, shard, &entry));
     entry->used = engine->enqueued;
     engine->entry = entry;
-    if (entry->graph) return engine->streams->launch(engine->stream, entry->graph);
+    if (entry->graph_count > 0) return launch(engine, entry);
     kolo_status status = enqueue_anew(engine, shard, entry);
     if (status == KOLO_OK) status = take_nodes(engine, entry->nodes, &entry->node_count);
     if (status == KOLO_OK) return KOLO_OK;

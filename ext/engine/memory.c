@@ -102,11 +102,14 @@ static kolo_status open_readbacks(kolo_engine *engine, int64_t microbatches)
 
 /* ---------------------------------------------------------------- interface */
 
-/* Makes the tree allocate memory for two gradients now. It keeps returned memory for the next borrower. */
+/* Makes the tree, or the buckets' trees, allocate memory for two gradients now. A tree keeps returned memory for the
+ * next borrower. */
 static kolo_status open_gradients(kolo_engine *engine)
 {
     float *gradients[2] = {NULL, NULL};
-    if (!engine->tree || engine->program->reduces || engine->streams->steps_ahead == 0) return KOLO_OK;
+    if (engine->streams->steps_ahead == 0) return KOLO_OK;
+    if (engine->in_buckets) return kolo_buckets_reserve(engine->buckets);
+    if (!engine->tree || engine->program->reduces) return KOLO_OK;
     kolo_status status = kolo_reduction_borrow(engine->tree, &gradients[0]);
     if (status == KOLO_OK) status = kolo_reduction_borrow(engine->tree, &gradients[1]);
     for (int i = 0; i < 2; i++) kolo_reduction_return(engine->tree, gradients[i]);

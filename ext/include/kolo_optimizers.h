@@ -170,10 +170,11 @@ typedef struct kolo_distributed_args {
      * the steps of the ranks' optimizers; here each optimizer gets the combined gradient, so that all have one state.
      * Not with .deterministic, .accumulate_steps, .comm, or strategies of workers. */
     kolo_reduce_op op;
-    /* While the backward pass still computes, the gradients of the layers that are done are summed over the ranks, in
-     * buckets of whole parameters with at least so many bytes. KOLO_NONE: one sum after the backward pass, as in
-     * deterministic mode, with Adasum, with .comm, where embeddings are summed by rows, and on GPUs in any case. Default:
-     * KOLO_BUCKET_BYTES */
+    /* While the backward pass still computes, the gradients of the layers that are done are summed over the ranks (on
+     * GPUs: over all devices), in buckets of whole parameters with at least so many bytes. KOLO_NONE: one sum after the
+     * backward pass, as in any case in deterministic mode, with Adasum, with .comm, where embeddings are summed by rows,
+     * and on GPUs with layers that are .synchronized. Default: KOLO_BUCKET_BYTES, and on GPUs at least a quarter of the
+     * gradient */
     int64_t bucket_bytes;
     /* Horovod's compression: gradients travel as numbers of 16 bits, half the bytes, which pays on a slow network. Each
      * rank's sum over its samples is rounded to nearest before it is sent, the ranks' sums are added in float32 in the

@@ -1,6 +1,7 @@
-/* Sums over the ranks beside the backward pass: see overlap.h. */
+/* Sums over the group beside the backward pass: see overlap.h. */
 #include "replica/overlap.h"
 #include "replica/rank_sum.h"
+#include "replica/second_stream.h"
 
 #include <stdlib.h>
 
@@ -16,15 +17,17 @@ typedef struct bucket_sum {
 } bucket_sum;
 
 struct kolo_overlap {
+    const kolo_buckets *cut; /* the buckets: these, or those of replica 0's second stream */
+    bool agreed; /* all ranks have these buckets */
+    bool on; /* in the current step */
+    /* On the host's stream; with second streams these are NULL: */
     kolo_replica *replica; /* replica 0, whose arrays hold the process's gradient */
     kolo_comm *ranks;
     kolo_buckets *buckets;
     bucket_sum *sums; /* [buckets->count] */
-    bool agreed; /* all ranks have these buckets */
-    bool on; /* in the current step */
 };
 
-/* ---------------------------------------------------------------- one bucket */
+/* ---------------------------------------------------------------- one bucket on the host's stream */
 
 static const kolo_bucket *bucket_of(const kolo_overlap *overlap, int number)
 {
@@ -38,26 +41,14 @@ static kolo_status sum_bucket(kolo_comm *ranks, void *argument)
     return kolo_replica_sum_part(sum->overlap->replica, ranks, bucket->first, bucket->first + bucket->count);
 }
 
-/* Adds the gradients of the batches before, as kolo_replica_accumulate() does for a whole gradient. */
-static kolo_status accumulate(const kolo_replica *replica, const kolo_bucket *bucket)
-{
-    const kolo_stream_kind *streams = kolo_replica_streams(replica);
-    if (!replica->arrays.accumulated) return KOLO_OK;
-    float *accumulated = replica->arrays.accumulated + bucket->first,
-          *gradient = replica->arrays.gradient + bucket->first;
-    size_t bytes = (size_t)bucket->count * sizeof *gradient;
-    KOLO_TRY(streams->add(replica->stream, accumulated, gradient, bucket->count));
-    KOLO_TRY(streams->copy(replica->stream, gradient, accumulated, bytes));
-    return streams->clear(replica->stream, accumulated, bytes);
-}
-
 /* Runs in the lane that has completed the bucket. */
 static kolo_status start_bucket(void *owner, int number)
 {
     kolo_overlap *overlap = owner;
     bucket_sum *sum = &overlap->sums[number];
+    const kolo_bucket *bucket = bucket_of(overlap, number);
     KOLO_TRY(kolo_buckets_unpack(overlap->buckets, number, overlap->replica->arrays.gradient));
-    KOLO_TRY(accumulate(overlap->replica, bucket_of(overlap, number)));
+    KOLO_TRY(kolo_replica_add_accumulated(overlap->replica, bucket->first, bucket->count));
     if (number == overlap->buckets->count - 1) return KOLO_OK; /* kolo_overlap_finish() sums it */
     KOLO_TRY(kolo_request_start(overlap->ranks, &sum->request, sum_bucket, sum));
     sum->started = true;
@@ -66,9 +57,15 @@ static kolo_status start_bucket(void *owner, int number)
 
 /* ---------------------------------------------------------------- a step */
 
+static void for_each_second(kolo_trainer *trainer, void (*body)(kolo_replica *replica))
+{
+    for (int i = 0; i < trainer->running; i++)
+        if (trainer->replicas[i].second) body(&trainer->replicas[i]);
+}
+
 int kolo_overlap_buckets(const kolo_trainer *trainer)
 {
-    return trainer->overlap && trainer->overlap->agreed ? trainer->overlap->buckets->count : 0;
+    return trainer->overlap && trainer->overlap->agreed ? trainer->overlap->cut->count : 0;
 }
 
 bool kolo_overlap_is_on(const kolo_trainer *trainer)
@@ -90,12 +87,14 @@ void kolo_overlap_begin(kolo_trainer *trainer)
 {
     kolo_overlap *overlap = trainer->overlap;
     if (!overlap) return;
-    overlap->on = overlap->agreed && kolo_replica_completes(overlap->replica);
+    overlap->on = overlap->agreed && kolo_replica_completes(&trainer->replicas[0]);
     for (int i = 0; i < trainer->running; i++) trainer->replicas[i].engine->in_buckets = overlap->on;
-    if (overlap->on) kolo_buckets_begin(overlap->buckets, trainer->batch_microbatches, own_microbatches(trainer));
+    if (!overlap->on) return;
+    if (overlap->sums) kolo_buckets_begin(overlap->buckets, trainer->batch_microbatches, own_microbatches(trainer));
+    else for_each_second(trainer, kolo_second_stream_begin);
 }
 
-/* Waits for all sums that were started, also after a failure. Returns the first failure. */
+/* Waits for all sums in the queue that were started, also after a failure. Returns the first failure. */
 static kolo_status wait_for_sums(kolo_overlap *overlap)
 {
     kolo_status status = KOLO_OK;
@@ -110,9 +109,8 @@ static kolo_status wait_for_sums(kolo_overlap *overlap)
     return status;
 }
 
-kolo_status kolo_overlap_finish(kolo_trainer *trainer)
+static kolo_status finish_in_queue(kolo_overlap *overlap)
 {
-    kolo_overlap *overlap = trainer->overlap;
     kolo_timings *timings = &overlap->replica->timings;
     bucket_sum *last = &overlap->sums[overlap->buckets->count - 1];
     double started = kolo_now();
@@ -125,16 +123,32 @@ kolo_status kolo_overlap_finish(kolo_trainer *trainer)
     return status;
 }
 
+kolo_status kolo_overlap_finish(kolo_replica *replica)
+{
+    return replica->second ? kolo_second_stream_sum(replica) : finish_in_queue(replica->trainer->overlap);
+}
+
+/* What second streams have begun ends when the groups are closed. */
 void kolo_overlap_abandon(kolo_trainer *trainer)
 {
     kolo_overlap *overlap = trainer->overlap;
     if (!kolo_overlap_is_on(trainer)) return;
+    overlap->on = false;
+    if (!overlap->sums) return;
     kolo_failure failure = kolo_failure_take();
     kolo_comm_queue_drop(overlap->ranks);
     wait_for_sums(overlap);
     kolo_failure_take();
     if (failure.code != KOLO_OK) kolo_failure_give(&failure);
-    overlap->on = false;
+}
+
+/* A failure stays with the stream, which reports it again. */
+void kolo_overlap_read_times(kolo_trainer *trainer)
+{
+    kolo_failure before = kolo_failure_take();
+    for (int i = 0; i < trainer->running; i++) kolo_second_stream_read_times(&trainer->replicas[i]);
+    kolo_failure_take();
+    if (before.code != KOLO_OK) kolo_failure_give(&before);
 }
 
 /* ---------------------------------------------------------------- opening and closing */
@@ -144,14 +158,15 @@ static uint64_t digest_of(const kolo_overlap *overlap)
 {
     if (!overlap) return 0;
     uint64_t hash = KOLO_HASH_START;
-    for (int i = 0; i < overlap->buckets->count; i++)
-        hash = kolo_hash_add(hash, &bucket_of(overlap, i)->first, sizeof bucket_of(overlap, i)->first);
+    for (int i = 0; i < overlap->cut->count; i++)
+        hash = kolo_hash_add(hash, &overlap->cut->buckets[i].first, sizeof overlap->cut->buckets[i].first);
     return hash | 1;
 }
 
 kolo_status kolo_overlap_agree(kolo_trainer *trainer)
 {
     kolo_comm *ranks = kolo_model_ranks(trainer->model);
+    if (trainer->overlap) trainer->overlap->agreed = true;
     if (ranks->size == 1 || trainer->workers) return KOLO_OK;
     uint64_t mine = digest_of(trainer->overlap), *all = calloc((size_t)ranks->size, sizeof *all);
     if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof *all, "the ranks' settings");
@@ -163,18 +178,38 @@ kolo_status kolo_overlap_agree(kolo_trainer *trainer)
     return status;
 }
 
+static bool is_enqueued(const kolo_trainer *trainer)
+{
+    return trainer->model->backend->streams->steps_ahead > 0;
+}
+
+/* Whether the replicas of this rank can. With second streams each sums its own gradient over the group, otherwise one
+ * sums that of all over the ranks. */
+static bool replicas_can(const kolo_trainer *trainer)
+{
+    const kolo_model *model = trainer->model;
+    bool distributed = kolo_model_distributed(model);
+    if (!is_enqueued(trainer))
+        return distributed && (trainer->weight_placement == KOLO_WEIGHTS_SHARED || trainer->count == 1);
+    bool reduces = kolo_program_reduces_over_group(trainer->replicas[0].engine->program);
+    bool compresses = distributed && model->settings.optimizer.compression != KOLO_COMPRESSION_NONE;
+    return (distributed || trainer->count > 1) && trainer->weight_placement == KOLO_WEIGHTS_COPIED && !reduces &&
+           !compresses;
+}
+
 /* Whether this rank can. */
 static bool is_possible(const kolo_trainer *trainer)
 {
     const kolo_model *model = trainer->model;
-    bool together = trainer->weight_placement == KOLO_WEIGHTS_SHARED || trainer->count == 1;
-    bool synchronous = kolo_model_strategy(model)->sums_every_step && !trainer->workers && together;
-    bool at_once = model->backend->streams->steps_ahead == 0 && trainer->replicas[0].engine->context_count == 1;
+    bool synchronous = kolo_model_strategy(model)->sums_every_step && !trainer->workers;
+    bool on_one_device = trainer->replicas[0].engine->context_count == 1;
     bool by_allreduce = !model->settings.optimizer.comm && !kolo_replica_uses_adasum(&trainer->replicas[0]) &&
                         !trainer->replicas[0].tables;
-    return kolo_model_distributed(model) && synchronous && at_once && by_allreduce && !model->settings.deterministic &&
+    return synchronous && on_one_device && by_allreduce && replicas_can(trainer) && !model->settings.deterministic &&
            model->settings.optimizer.bucket_bytes != KOLO_NONE;
 }
+
+/* ---------------------------------------------------------------- on the host's stream */
 
 static kolo_status open_sums(kolo_overlap *overlap)
 {
@@ -187,33 +222,48 @@ static kolo_status open_sums(kolo_overlap *overlap)
     return KOLO_OK;
 }
 
+static kolo_status open_in_queue(kolo_trainer *trainer, int64_t bytes, kolo_overlap *overlap)
+{
+    kolo_replica *first = overlap->replica = &trainer->replicas[0];
+    overlap->ranks = kolo_model_ranks(trainer->model);
+    KOLO_TRY(kolo_buckets_open(first->engine->program, bytes ? bytes : KOLO_BUCKET_BYTES, &overlap->buckets));
+    overlap->cut = overlap->buckets;
+    if (!overlap->buckets) return KOLO_OK;
+    KOLO_TRY(open_sums(overlap));
+    for (int i = 0; i < trainer->running; i++)
+        KOLO_TRY(kolo_engine_use_buckets(trainer->replicas[i].engine, overlap->buckets));
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- with second streams */
+
+static kolo_status open_seconds(kolo_trainer *trainer, int64_t bytes, kolo_overlap *overlap)
+{
+    for (int i = 0; i < trainer->running; i++) KOLO_TRY(kolo_second_stream_open(&trainer->replicas[i], bytes));
+    overlap->cut = kolo_second_stream_buckets(&trainer->replicas[0]);
+    return KOLO_OK;
+}
+
+/* ---------------------------------------------------------------- both */
+
 kolo_status kolo_overlap_open(kolo_trainer *trainer)
 {
     if (!is_possible(trainer)) return KOLO_OK;
     int64_t bytes = trainer->model->settings.optimizer.bucket_bytes;
-    kolo_buckets *buckets;
-    KOLO_TRY(kolo_buckets_open(trainer->replicas[0].engine->program, bytes ? bytes : KOLO_BUCKET_BYTES, &buckets));
-    if (!buckets) return KOLO_OK;
-    kolo_overlap *made = calloc(1, sizeof *made);
-    if (!made) {
-        kolo_buckets_close(&buckets);
-        return kolo_fail_memory(sizeof *made, "the buckets of gradients");
-    }
-    *made =
-        (kolo_overlap){.replica = &trainer->replicas[0], .ranks = kolo_model_ranks(trainer->model), .buckets = buckets};
-    kolo_status status = open_sums(made);
-    for (int i = 0; i < trainer->running && status == KOLO_OK; i++)
-        status = kolo_engine_use_buckets(trainer->replicas[i].engine, buckets);
-    if (status == KOLO_OK) trainer->overlap = made;
-    else kolo_overlap_close(&made);
+    kolo_overlap *made = trainer->overlap = calloc(1, sizeof *made);
+    if (!made) return kolo_fail_memory(sizeof *made, "the buckets of gradients");
+    kolo_status status =
+        is_enqueued(trainer) ? open_seconds(trainer, bytes, made) : open_in_queue(trainer, bytes, made);
+    if (status != KOLO_OK || !made->cut) kolo_overlap_close(trainer);
     return status;
 }
 
-void kolo_overlap_close(kolo_overlap **overlap)
+void kolo_overlap_close(kolo_trainer *trainer)
 {
-    kolo_overlap *closed = *overlap;
-    *overlap = NULL;
+    kolo_overlap *closed = trainer->overlap;
+    trainer->overlap = NULL;
     if (!closed) return;
+    for_each_second(trainer, kolo_second_stream_close);
     kolo_buckets_close(&closed->buckets);
     free(closed->sums);
     free(closed);

@@ -1,8 +1,10 @@
-/* Overlap: the gradient is summed over the ranks in buckets (engine/buckets.h) while the backward pass still runs.
+/* Overlap: the gradient is summed over the group in buckets (engine/buckets.h) while the backward pass still runs.
  *
- * The replicas of a process that add their gradients up in one tree use the same buckets. The thread that completes a
- * bucket starts its all-reduce in the ranks' queue (comm/queue.h). The last bucket cannot be hidden, so replica 0 sums
- * it directly after the backward pass.
+ * On the host's stream the replicas of a process that add their gradients up in one tree use the same buckets. The
+ * thread that completes a bucket starts its all-reduce over the ranks in the ranks' queue (comm/queue.h). The last
+ * bucket cannot be hidden, so replica 0 sums it directly after the backward pass.
+ *
+ * Where work is enqueued, each replica has buckets of its own, and a second stream sums them (second_stream.h).
  */
 #ifndef KOLO_REPLICA_OVERLAP_H
 #define KOLO_REPLICA_OVERLAP_H
@@ -12,13 +14,13 @@
 typedef struct kolo_overlap kolo_overlap;
 
 /* Opens trainer->overlap for the engines of the running replicas; it stays NULL where nothing is gained: without other
- * ranks, in deterministic mode, on streams that compute later or on several devices, with strategies that do not sum
- * in every step, and for small models. */
+ * members, in deterministic mode, for a model that is placed on several devices, with strategies that do not sum in
+ * every step, and for small models. */
 kolo_status kolo_overlap_open(kolo_trainer *trainer);
-void kolo_overlap_close(kolo_overlap **overlap); /* takes NULL */
+void kolo_overlap_close(kolo_trainer *trainer);
 
 /* All ranks that train together call it before the first step of a training: they overlap only if all have the same
- * buckets. Ranks with replicas that each keep their own weights have none. */
+ * buckets. On the host's stream, ranks with replicas that each keep their own weights have none. */
 kolo_status kolo_overlap_agree(kolo_trainer *trainer);
 
 /* The number of buckets; 0 without overlap. */
@@ -26,11 +28,14 @@ int kolo_overlap_buckets(const kolo_trainer *trainer);
 
 /* Begins a step: decides whether it overlaps, which a batch does that ends a group of .accumulate_steps. */
 void kolo_overlap_begin(kolo_trainer *trainer);
-/* Whether the current step overlaps. Then replica 0 calls the second in place of its own sum over the ranks, after all
- * replicas of the process have computed: arrays.gradient becomes the sum over all ranks. */
+/* Whether the current step overlaps. Then each replica that would sum its gradient over the group calls the second
+ * instead, after kolo_replica_compute(): arrays.gradient becomes the sum. Of replicas that share their weights, it is
+ * replica 0, after all of them have computed. */
 bool kolo_overlap_is_on(const kolo_trainer *trainer);
-kolo_status kolo_overlap_finish(kolo_trainer *trainer);
+kolo_status kolo_overlap_finish(kolo_replica *replica);
 /* Ends a step that has failed: nothing uses the replica's arrays any more. */
 void kolo_overlap_abandon(kolo_trainer *trainer);
+/* Adds the times of sums that have not been read to the timings. It waits for them. */
+void kolo_overlap_read_times(kolo_trainer *trainer);
 
 #endif

@@ -6,6 +6,7 @@
 #include "comm/sum.h"
 #include "replica/overlap.h"
 #include "replica/rank_sum.h"
+#include "replica/second_stream.h"
 #include "replica/tree_sum.h"
 #include "core/clock.h"
 
@@ -24,6 +25,7 @@ kolo_status kolo_replica_wait_for_sharers(kolo_replica *replica)
 
 void kolo_replica_leave(kolo_replica *replica)
 {
+    kolo_second_stream_leave(replica);
     if (replica->comm && replica->comm != replica->group) replica->comm->kind->close(replica->comm);
     replica->comm = NULL;
     if (replica->engine) replica->engine->comm = NULL;
@@ -89,19 +91,27 @@ kolo_status kolo_replica_gradient(kolo_replica *replica, float **gradient)
     return kolo_replica_fetch_gradient(replica);
 }
 
+kolo_status kolo_replica_add_accumulated(kolo_replica *replica, int64_t first, int64_t count)
+{
+    const kolo_stream_kind *streams = kolo_replica_streams(replica);
+    if (!replica->arrays.accumulated) return KOLO_OK;
+    float *accumulated = replica->arrays.accumulated + first, *gradient = replica->arrays.gradient + first;
+    size_t bytes = (size_t)count * sizeof *gradient;
+    KOLO_TRY(streams->add(replica->stream, accumulated, gradient, count));
+    KOLO_TRY(streams->copy(replica->stream, gradient, accumulated, bytes));
+    return streams->clear(replica->stream, accumulated, bytes);
+}
+
 /* Where the owner of the shared weights has the sum of all replicas, the others have nothing to accumulate. */
 kolo_status kolo_replica_accumulate(kolo_replica *replica)
 {
     const kolo_trainer *trainer = replica->trainer;
     const kolo_stream_kind *streams = kolo_replica_streams(replica);
-    float *accumulated = replica->arrays.accumulated, *gradient = replica->arrays.gradient;
-    size_t bytes = (size_t)weights_of(replica) * sizeof *gradient;
+    float *accumulated = replica->arrays.accumulated;
     bool one_sum = trainer->model->settings.deterministic || trainer->weight_placement == KOLO_WEIGHTS_SHARED;
     if (!accumulated || (one_sum && kolo_replica_owner(replica) != replica)) return KOLO_OK;
-    KOLO_TRY(streams->add(replica->stream, accumulated, gradient, weights_of(replica)));
-    if (!replica->complete) return KOLO_OK;
-    KOLO_TRY(streams->copy(replica->stream, gradient, accumulated, bytes));
-    return streams->clear(replica->stream, accumulated, bytes);
+    if (replica->complete) return kolo_replica_add_accumulated(replica, 0, weights_of(replica));
+    return streams->add(replica->stream, accumulated, replica->arrays.gradient, weights_of(replica));
 }
 
 /* ---------------------------------------------------------------- between members */
@@ -135,7 +145,7 @@ static kolo_status sum_over_ranks(kolo_replica *replica)
     kolo_comm *ranks = trainer->ranks;
     kolo_totals *totals = &trainer->sum_totals;
     bool overlaps = kolo_overlap_is_on(trainer);
-    if (overlaps) KOLO_TRY(kolo_overlap_finish(trainer));
+    if (overlaps) KOLO_TRY(kolo_overlap_finish(replica));
     else {
         KOLO_TRY(kolo_replica_collect(replica));
         KOLO_TRY(kolo_replica_accumulate(replica));
@@ -189,7 +199,7 @@ static kolo_status sum_totals_of_all(kolo_replica *replica)
 static kolo_status agree_by_allreduce(kolo_replica *replica)
 {
     if (kolo_overlap_is_on(replica->trainer)) {
-        KOLO_TRY(kolo_overlap_finish(replica->trainer));
+        KOLO_TRY(kolo_overlap_finish(replica));
         return sum_totals_of_all(replica);
     }
     KOLO_TRY(kolo_replica_collect(replica));

@@ -14,6 +14,7 @@
 
 typedef struct kolo_trainer kolo_trainer;
 typedef struct kolo_row_tables kolo_row_tables;
+typedef struct kolo_second_stream kolo_second_stream; /* second_stream.h */
 
 /* The scalar state of a training, which is equal on all replicas and ranks. Checkpoints hold it. */
 typedef struct kolo_counters {
@@ -45,6 +46,7 @@ struct kolo_replica {
     kolo_comm *local, *group; /* the replicas of this process; those of all ranks if distributed, else the same comm */
     kolo_comm *comm; /* sums memory of the stream over the group; NULL: not open yet */
     kolo_stream *stream; /* the stream of the replica's first device; it outlives the engine */
+    kolo_second_stream *second; /* sums gradients beside the backward pass; NULL: there is none */
     kolo_engine *engine;
     kolo_reduction
         *tree; /* adds the gradients of the replica's microbatches; the trainer's where replicas share their weights */
@@ -143,6 +145,9 @@ kolo_status kolo_replica_collect(kolo_replica *replica);
 /* Adds arrays.gradient to the accumulated gradients of earlier batches. If the group of batches is complete,
  * arrays.gradient becomes the sum. */
 kolo_status kolo_replica_accumulate(kolo_replica *replica);
+/* In a batch that completes a group: adds the accumulated gradients of earlier batches to `count` elements of
+ * arrays.gradient, from element `first` on, and sets them to zero. */
+kolo_status kolo_replica_add_accumulated(kolo_replica *replica, int64_t first, int64_t count);
 /* The bytes of gradients that go from this replica to the updater, and of weights that come back: under
  * KOLO_WEIGHTS_CENTRAL all, unless this is the updater and updates on its own stream. */
 int64_t kolo_replica_central_bytes(const kolo_replica *replica);

@@ -225,7 +225,7 @@ static kolo_status open_engine(kolo_replica *replica, int microbatch, int thread
 static void close_engines(kolo_trainer *trainer)
 {
     for (int i = 0; i < trainer->count; i++) kolo_replica_detach_engine(&trainer->replicas[i]);
-    kolo_overlap_close(&trainer->overlap);
+    kolo_overlap_close(trainer);
     kolo_reduction_close(&trainer->tree); /* the first engine owns its memory */
     for (int i = 0; i < trainer->count; i++) kolo_engine_close(&trainer->replicas[i].engine);
 }
@@ -509,8 +509,14 @@ static int64_t microbatches_of(const kolo_replica *replica, int64_t samples)
 
 static kolo_status reserve(kolo_replica *replica, int64_t samples)
 {
+    const kolo_trainer *trainer = replica->trainer;
+    int64_t microbatches = microbatches_of(replica, samples);
     replica->engine->tree = replica->tree;
-    return kolo_engine_reserve(replica->engine, microbatches_of(replica, samples));
+    replica->engine->in_buckets = trainer->overlap != NULL;
+    KOLO_TRY(kolo_engine_reserve(replica->engine, microbatches));
+    if (!trainer->overlap || trainer->model->settings.optimizer.common.accumulate_steps <= 1) return KOLO_OK;
+    replica->engine->in_buckets = false; /* in the steps that end no group of batches */
+    return kolo_engine_reserve(replica->engine, microbatches);
 }
 
 /* All replicas reserve their memory before one of them takes memory for the data: they may share a device. */

@@ -4,7 +4,7 @@
  * gets the whole batch (KOLO_SLICE_ON_DEVICE), or batches ahead of the step (.staging), has a feed of its own. A queue
  * or a staging buffer on the host is one feed for the process. */
 #include "engine/engine.h"
-#include "replica/trainer.h"
+#include "replica/overlap.h"
 
 #define STAGED_BATCHES 2 /* staging buffers: one batch is computed while the next is staged */
 
@@ -128,7 +128,8 @@ static int ranks_callers(const kolo_trainer *trainer)
 kolo_timings kolo_get_timings(const kolo_model *model)
 {
     kolo_timings all = {0};
-    const kolo_trainer *trainer = model ? model->trainer : NULL;
+    kolo_trainer *trainer = model ? model->trainer : NULL;
+    if (trainer) kolo_overlap_read_times(trainer);
     for (int i = 0; trainer && trainer->microbatch && i < trainer->running; i++) {
         const kolo_replica *replica = &trainer->replicas[i];
         all.slicing += slicing_seconds(replica) / trainer->running;
@@ -150,6 +151,7 @@ kolo_timings kolo_get_timings(const kolo_model *model)
 
 void kolo_trainer_reset_timings(kolo_trainer *trainer)
 {
+    kolo_overlap_read_times(trainer);
     trainer->steps = 0;
     for (int i = 0; i < trainer->running; i++) {
         trainer->replicas[i].timings = (kolo_timings){0};

@@ -79,7 +79,7 @@ static kolo_status launch_update(kolo_replica *replica, kolo_graph_entry *entry)
 static bool is_captured(const kolo_replica *replica)
 {
     const kolo_graph_entry *entry = replica->engine->entry;
-    return entry && entry->graph && !replica->accumulated && !replica->collected && !replica->engine->eager;
+    return entry && entry->graph_count > 0 && !replica->accumulated && !replica->collected && !replica->engine->eager;
 }
 
 /* ---------------------------------------------------------------- counting */

@@ -40,7 +40,7 @@ struct kolo_stream {
     struct cublasLtContext *blas;   /* NULL before its first use (matmul.c) */
     struct cudnnContext *dnn;       /* likewise (conv_graph.c) */
     struct kolo_conv_graph *graphs; /* a linked list */
-    kolo_nccl_group *group;         /* the group that the stream is a member of, or NULL */
+    kolo_nccl_group *group;         /* the group whose sums run on the stream, or NULL */
 };
 
 typedef struct kolo_cuda_kernel kolo_cuda_kernel;
@@ -192,9 +192,10 @@ void kolo_cuda_find_aliases(const kolo_update_job *job, kolo_alias *aliases);
 kolo_status kolo_cuda_unpack_left(const kolo_update_job *job, bool whole);
 kolo_status kolo_cuda_pack_rest(const kolo_update_job *job);
 
-/* nccl.c: kolo_stream_kind's open_comm(); and a check that fails if the group (NULL: none) has lost a member, which
- * makes its sums invalid. */
+/* nccl.c: kolo_stream_kind's open_comm() and open_comm_beside(); and a check that fails if the group (NULL: none) has
+ * lost a member, which makes its sums invalid. */
 kolo_status kolo_nccl_open(kolo_stream *stream, kolo_comm *members, kolo_comm **comm);
+kolo_status kolo_nccl_open_beside(kolo_stream *stream, kolo_comm *comm, kolo_comm **beside);
 kolo_status kolo_nccl_check(kolo_nccl_group *group);
 
 /* fusion.c: kolo_backend's fuses; and the operation whose work op's kernel does, too, or NULL (plan/fusion.h). */

@@ -37,6 +37,14 @@ struct kolo_nccl_group {
     bool watched;
 };
 
+/* The same group, whose sums run on another stream of the device. One communicator serves both streams: NCCL runs its
+ * sums in the order of their calls. Two communicators of one device could wait for each other's kernels. */
+typedef struct group_beside {
+    kolo_comm base;
+    kolo_nccl_group *group;
+    kolo_stream *stream;
+} group_beside;
+
 static kolo_status fail(const char *doing, ncclResult_t result, ncclComm_t comm)
 {
     const char *more = ncclGetLastError(comm);
@@ -289,7 +297,8 @@ kolo_status kolo_nccl_check(kolo_nccl_group *group)
 
 /* NCCL begins a sum on a thread of its own, within microseconds; the first of a group waits for all members there. It
  * is polled, with the lock released between the polls, so that the watcher can abort it. */
-static kolo_status begin(kolo_nccl_group *group, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
+static kolo_status begin(kolo_nccl_group *group, kolo_stream *stream, void *values, int64_t count, kolo_type type,
+                         kolo_reduce_op reduction)
 {
     static const ncclDataType_t types[] = {[KOLO_TYPE_FLOAT] = ncclFloat, [KOLO_TYPE_DOUBLE] = ncclDouble};
     static const ncclRedOp_t operations[] = {[KOLO_REDUCE_SUM] = ncclSum, [KOLO_REDUCE_MEAN] = ncclSum};
@@ -300,8 +309,8 @@ static kolo_status begin(kolo_nccl_group *group, void *values, int64_t count, ko
         pthread_mutex_lock(&group->lock);
         ncclComm_t comm = group->comm;
         if (comm && !given)
-            result = ncclAllReduce(values, values, (size_t)count, types[type], operations[reduction], comm,
-                                   group->stream->handle);
+            result =
+                ncclAllReduce(values, values, (size_t)count, types[type], operations[reduction], comm, stream->handle);
         else if (comm && ncclCommGetAsyncError(comm, &result) != ncclSuccess) result = ncclInternalError;
         if (comm && result != ncclSuccess && result != ncclInProgress)
             lose(group, kolo_phrase("NCCL: a sum over the group failed: %s", ncclGetErrorString(result)));
@@ -324,18 +333,31 @@ static kolo_status wait_for_threads(const kolo_nccl_group *group)
  * load code, to take memory, to instantiate a graph. If the thread that makes them still has to begin its part of the
  * sum, both wait for ever (github.com/NVIDIA/nccl/issues/623). So the threads of a process begin a sum together: the
  * comparison is where they meet. */
-static kolo_status allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
+static kolo_status sum(kolo_nccl_group *group, kolo_stream *stream, void *values, int64_t count, kolo_type type,
+                       kolo_reduce_op reduction)
 {
-    kolo_nccl_group *group = (kolo_nccl_group *)comm;
     kolo_collective call = kolo_call_allreduce(count, type, reduction);
-    KOLO_TRY(kolo_cuda_enter(group->stream));
+    KOLO_TRY(kolo_cuda_enter(stream));
     KOLO_TRY(kolo_nccl_check(group));
     if (type > KOLO_TYPE_DOUBLE || reduction > KOLO_REDUCE_MEAN)
         return kolo_fail(KOLO_UNSUPPORTED, "between GPUs there are only sums of floats and doubles");
     if (group->base.size > 1) KOLO_TRY(group->members->kind->meet(group->members, &call));
     if (count == 0) return KOLO_OK;
-    KOLO_TRY(begin(group, values, count, type, reduction));
+    KOLO_TRY(begin(group, stream, values, count, type, reduction));
     return wait_for_threads(group);
+}
+
+static kolo_status allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction)
+{
+    kolo_nccl_group *group = (kolo_nccl_group *)comm;
+    return sum(group, group->stream, values, count, type, reduction);
+}
+
+static kolo_status allreduce_beside(kolo_comm *comm, void *values, int64_t count, kolo_type type,
+                                    kolo_reduce_op reduction)
+{
+    group_beside *beside = (group_beside *)comm;
+    return sum(beside->group, beside->stream, values, count, type, reduction);
 }
 
 /* Finalizes the communicator if possible, since sums that are enqueued must still reach the other members. */
@@ -365,4 +387,29 @@ static void close_group(kolo_comm *comm)
     if (group->stream->group == group) group->stream->group = NULL;
     pthread_mutex_destroy(&group->lock);
     free(group);
+}
+
+/* If a member is missing, the group's watcher ends the wait for the stream. */
+static void close_beside(kolo_comm *comm)
+{
+    group_beside *beside = (group_beside *)comm;
+    kolo_stream *stream = beside->stream;
+    bool can_wait = kolo_cuda_opened_here(stream) && kolo_cuda_enter(stream) == KOLO_OK;
+    if (can_wait && !is_lost(beside->group)) cudaStreamSynchronize(stream->handle);
+    if (stream->group == beside->group) stream->group = NULL;
+    free(beside);
+}
+
+static const kolo_comm_kind beside_kind = {.name = "nccl", .allreduce = allreduce_beside, .close = close_beside};
+
+kolo_status kolo_nccl_open_beside(kolo_stream *stream, kolo_comm *comm, kolo_comm **beside)
+{
+    kolo_nccl_group *group = (kolo_nccl_group *)comm;
+    group_beside *made = calloc(1, sizeof *made);
+    if (!made) return kolo_fail_memory(sizeof *made, "a group of GPUs");
+    *made = (group_beside){
+        .base = {.kind = &beside_kind, .rank = comm->rank, .size = comm->size}, .group = group, .stream = stream};
+    stream->group = group;
+    *beside = &made->base;
+    return KOLO_OK;
 }

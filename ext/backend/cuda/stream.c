@@ -177,22 +177,37 @@ static kolo_status call(kolo_stream *stream, void (*work)(void *argument), void 
     return KOLO_OK;
 }
 
-static kolo_status record_event(kolo_stream *stream, kolo_event **event)
+static kolo_status make_event(unsigned flags, kolo_event **event)
+{
+    kolo_event *made = calloc(1, sizeof *made);
+    if (!made) return kolo_fail_memory(sizeof *made, "an event");
+    cudaError_t error = cudaEventCreateWithFlags(&made->event, flags);
+    if (error == cudaSuccess) {
+        *event = made;
+        return KOLO_OK;
+    }
+    free(made);
+    return kolo_cuda_fail(error, "making an event");
+}
+
+/* An event that notes no time costs its stream less. */
+static kolo_status record(kolo_stream *stream, unsigned flags, kolo_event **event)
 {
     KOLO_TRY(kolo_cuda_enter(stream));
-    if (!*event) {
-        kolo_event *made = calloc(1, sizeof *made);
-        if (!made) return kolo_fail_memory(sizeof *made, "an event");
-        cudaError_t error = cudaEventCreateWithFlags(&made->event, cudaEventDisableTiming);
-        if (error != cudaSuccess) {
-            free(made);
-            return kolo_cuda_fail(error, "making an event");
-        }
-        *event = made;
-    }
+    if (!*event) KOLO_TRY(make_event(flags, event));
     (*event)->device = stream->device;
     KOLO_CUDA(cudaEventRecord((*event)->event, stream->handle), "recording an event");
     return KOLO_OK;
+}
+
+static kolo_status record_event(kolo_stream *stream, kolo_event **event)
+{
+    return record(stream, cudaEventDisableTiming, event);
+}
+
+static kolo_status record_time(kolo_stream *stream, kolo_event **event)
+{
+    return record(stream, cudaEventDefault, event);
 }
 
 static kolo_status synchronize_event(kolo_stream *stream, kolo_event *event)
@@ -201,6 +216,18 @@ static kolo_status synchronize_event(kolo_stream *stream, kolo_event *event)
     KOLO_CUDA(cudaEventSynchronize(event->event), "the enqueued work");
     KOLO_TRY(kolo_cuda_take_failure(stream));
     return kolo_nccl_check(stream->group);
+}
+
+static kolo_status elapsed(kolo_stream *stream, kolo_event *first, kolo_event *last, double *seconds)
+{
+    static const char doing[] = "asking how long it took";
+    float milliseconds = 0;
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_CUDA(cudaEventSynchronize(first->event), doing);
+    KOLO_CUDA(cudaEventSynchronize(last->event), doing);
+    KOLO_CUDA(cudaEventElapsedTime(&milliseconds, first->event, last->event), doing);
+    *seconds = 1e-3 * (double)milliseconds;
+    return KOLO_OK;
 }
 
 /* A stream that waits for another device copies from its memory next. Without peer access the driver makes such copies
@@ -375,6 +402,8 @@ const kolo_stream_kind kolo_cuda_streams = {
     .synchronize_event = synchronize_event,
     .wait_event = wait_event,
     .free_event = free_event,
+    .record_time = record_time,
+    .elapsed = elapsed,
     .synchronize = finish,
     .begin_capture = begin_capture,
     .end_capture = end_capture,
@@ -390,6 +419,7 @@ const kolo_stream_kind kolo_cuda_streams = {
     .sum = sum,
     .are_finite = are_finite,
     .open_comm = kolo_nccl_open,
+    .open_comm_beside = kolo_nccl_open_beside,
 };
 
 const kolo_update_kind kolo_cuda_updates = {.has_rule = kolo_cuda_has_rule,

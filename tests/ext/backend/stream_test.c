@@ -364,6 +364,43 @@ static void graphs_take_in_streams_that_wait(void **state)
     }
 }
 
+static void pause_there(void *argument)
+{
+    (void)argument;
+    pause_a_moment();
+}
+
+/* The time that a stream takes between two events is at least that of the work between them. An event that is recorded
+ * again forgets its first time, and one that is freed early is not written to. */
+static void events_note_their_time(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        const kolo_stream_kind *streams = kinds[k].streams;
+        assert_true((streams->record_time != NULL) == kinds[k].late && (streams->elapsed != NULL) == kinds[k].late);
+        if (!kinds[k].late) continue;
+        kolo_stream *one = open_stream(&kinds[k]), *other = open_stream(&kinds[k]);
+        kolo_event *first = NULL, *last = NULL, *unread = NULL;
+        double seconds = -1;
+        for (int again = 0; again < 2; again++) {
+            DO(streams->record_time(one, &first));
+            DO(streams->call(one, pause_there, NULL));
+            DO(streams->record_time(one, &last));
+            DO(streams->record_time(one, &unread));
+        }
+        DO(streams->wait_event(other, last));
+        DO(streams->record_time(other, &last));
+        DO(streams->elapsed(other, first, last, &seconds));
+        assert_true(seconds >= 0.002 && seconds < 60);
+        streams->free_event(one, unread);
+        DO(streams->synchronize(one));
+        streams->free_event(other, last);
+        streams->free_event(one, first);
+        streams->close(&other);
+        streams->close(&one);
+    }
+}
+
 int main(void)
 {
     alarm(60 * MINUTES);
@@ -376,6 +413,7 @@ int main(void)
         cmocka_unit_test(memory_begins_as_no_number),
         cmocka_unit_test(streams_wait_for_one_another),
         cmocka_unit_test(events_stand_for_what_was_before),
+        cmocka_unit_test(events_note_their_time),
         cmocka_unit_test(graphs_read_the_step_parameters_of_the_moment),
         cmocka_unit_test(graphs_take_in_streams_that_wait),
     };

@@ -252,7 +252,7 @@ static int count_graphs(const kolo_model *model, bool after)
     const kolo_engine *engine = model->trainer->replicas[0].engine;
     int count = 0;
     for (int g = 0; g < KOLO_GRAPHS; g++)
-        count += (after ? engine->graphs[g].update_graph : engine->graphs[g].graph) != NULL;
+        count += after ? engine->graphs[g].update_graph != NULL : engine->graphs[g].graph_count > 0;
     return count;
 }
 

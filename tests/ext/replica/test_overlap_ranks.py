@@ -15,10 +15,10 @@ def program(tmp_path_factory):
     return compile_program("replica/overlap_ranks.c", tmp_path_factory.mktemp("ranks"), "-lcmocka")
 
 
-def check(program, ranks, threads, first, end):
+def check(program, ranks, threads, first, end, **environment):
     """Every rank prints how many networks it has trained, and in how many buckets, and nothing else."""
     result = patience.run([BUILD / "bin/kolorun", "-np", str(ranks), program, str(first), str(end)],
-                          env=os.environ | {"KOLO_THREADS": str(threads), "KOLO_CPU_DEVICES": "4"}, capture_output=True, text=True,
+                          env=os.environ | {"KOLO_THREADS": str(threads), "KOLO_CPU_DEVICES": "4"} | environment, capture_output=True, text=True,
                           timeout=140)
     assert result.returncode == 0, result.stderr
     lines = [line.split(">:", 1)[-1] for line in result.stdout.splitlines() if line.strip()]
@@ -31,6 +31,18 @@ def check(program, ranks, threads, first, end):
 @pytest.mark.parametrize("ranks, threads, first, end", [(2, 1, 0, 16), (3, 3, 40, 48), (4, 1, 60, 68)])
 def test_overlap_changes_no_bit(program, ranks, threads, first, end):
     check(program, ranks, threads, first, end)
+
+
+# Each replica has its own gradient here, a second stream that sums its buckets, and perhaps no samples.
+@pytest.mark.parametrize("ranks, threads, first, end", [(2, 1, 0, 16), (3, 3, 40, 48), (4, 1, 60, 68)])
+def test_second_streams_change_no_bit(program, ranks, threads, first, end):
+    check(program, ranks, threads, first, end, KOLO_BACKEND="enqueued")
+
+
+@pytest.mark.long("it trains hundreds of networks")
+@pytest.mark.parametrize("ranks, threads, first, end", [(2, 1, 100, 300), (3, 2, 800, 900), (4, 1, 1000, 1050)])
+def test_second_streams_change_no_bit_of_many_networks(program, ranks, threads, first, end):
+    check(program, ranks, threads, first, end, KOLO_BACKEND="enqueued")
 
 
 @pytest.mark.long("it trains a thousand networks")

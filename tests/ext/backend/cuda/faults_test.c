@@ -58,6 +58,7 @@ typedef struct training {
     int batch; /* 0: 4, of 12 samples */
     int every; /* so many-th call fails: of calls that are much alike */
     int micro; /* 0: a batch is one microbatch; else its microbatches' gradients are added up */
+    bool in_buckets; /* which second streams sum beside the backward pass */
 } training;
 
 static kolo_model *model_of(void)
@@ -76,9 +77,11 @@ static double train(const training *t, char why[1200])
     if (t->staged) data = kolo_augment(plain, .flip = true);
     kolo_model *model = model_of();
     double loss = NAN;
+    kolo_optimizer optimizer = kolo_adam();
+    if (t->in_buckets) optimizer = kolo_distributed(optimizer, .bucket_bytes = 16);
     kolo_clear_error();
     kolo_status status =
-        kolo_compile(model, .optimizer = kolo_adam(), .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY},
+        kolo_compile(model, .optimizer = optimizer, .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY},
                      .seed = 5, .precision = t->precision, .backend = "cuda",
                      .strategy = t->devices > 1 ? kolo_mirrored(.devices = t->devices) : (kolo_strategy){0});
     const kolo_history *history = NULL;
@@ -187,6 +190,12 @@ static void any_call_may_fail_of_two_devices(void **state)
 {
     (void)state;
     fail_each(&(training){.devices = 2, .every = 3}, false);
+}
+
+static void any_call_may_fail_of_second_streams(void **state)
+{
+    (void)state;
+    fail_each(&(training){.devices = 2, .in_buckets = true, .every = 5}, false);
 }
 
 /* The bytes of a device on which it first succeeds, of some: with fewer it says so, and leaves nothing. */
@@ -325,6 +334,7 @@ int main(void)
         cmocka_unit_test(any_call_may_fail_of_cudnn),
         cmocka_unit_test(the_device_may_be_lost),
         cmocka_unit_test(any_call_may_fail_of_two_devices),
+        cmocka_unit_test(any_call_may_fail_of_second_streams),
         cmocka_unit_test(memory_may_be_short),
         cmocka_unit_test(scores_take_what_there_is),
         cmocka_unit_test(a_few_samples_do_not_bring_all),

@@ -123,6 +123,56 @@ static void members_sum(void **state)
     }
 }
 
+static void take_note(void *argument)
+{
+    *(bool *)argument = true;
+}
+
+/* A sum on the second stream waits only for what the first was given before the event. */
+static bool member_beside(kolo_comm *comm, void *argument)
+{
+    enum { COUNT = 3000 };
+    const order *o = argument;
+    kolo_stream *own, *second;
+    kolo_comm *together, *beside;
+    kolo_event *event = NULL;
+    float *there;
+    bool later = false;
+    rig_ok(device_open_stream(o->devices[comm->rank], &own));
+    rig_ok(device_open_stream(o->devices[comm->rank], &second));
+    rig_ok(streams->open_comm(own, comm, &together));
+    rig_ok(streams->open_comm_beside(second, together, &beside));
+    rig_ok(streams->allocate(own, COUNT * sizeof *there, "a test", (void **)&there));
+    fill(own, there, comm->rank, COUNT);
+    rig_ok(streams->record_event(own, &event));
+    rig_ok(streams->call(own, take_note, &later));
+    rig_ok(streams->wait_event(second, event));
+    rig_ok(beside->kind->allreduce(beside, there, COUNT, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM));
+    rig_ok(streams->synchronize(second));
+    bool early = !later || !device_is_simulated(), right = is_sum(second, there, comm->size, COUNT);
+    if (!early) print_error("the sum has waited for the whole first stream\n");
+    fill(own, there, comm->rank, COUNT);
+    rig_ok(together->kind->allreduce(together, there, COUNT, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM));
+    right = right && is_sum(own, there, comm->size, COUNT);
+    beside->kind->close(beside);
+    together->kind->close(together);
+    streams->free_event(own, event);
+    streams->release(own, there);
+    streams->close(&second);
+    streams->close(&own);
+    return right && early;
+}
+
+static void members_sum_on_second_streams(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= MEMBERS && size <= tested_backend()->devices->devices(); size++) {
+        order o = {.wanted = KOLO_OK};
+        for (int m = 0; m < size; m++) o.devices[m] = m;
+        run_order(&o, size, member_beside);
+    }
+}
+
 /* Which the host then sums for. */
 static void two_on_one_device_are_refused_alike(void **state)
 {
@@ -331,6 +381,7 @@ int main(void)
     if (!device_open()) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_sum),
+        cmocka_unit_test(members_sum_on_second_streams),
         cmocka_unit_test(two_on_one_device_are_refused_alike),
         cmocka_unit_test(ranks_of_threads_sum),
         cmocka_unit_test(nobody_waits_for_one_that_failed),

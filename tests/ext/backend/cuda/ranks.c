@@ -2,8 +2,9 @@
  *
  *   ranks train CASE …    trains each case, and prints of each its weights as a checksum, its loss and its counters
  *   ranks die STEP HOW    in that step of a training the last rank ends, or what it needs fails: HOW is kill, exit,
- * lost, or a call of the shim's with the number of times that it goes well ranks join            in each call of a
- * joining the last rank fails once
+ *                         lost, or a call of the shim's with the number of times that it goes well
+ *   ranks die_beside …    the same, where a second stream sums the gradient in buckets
+ *   ranks join            in each call of a joining the last rank fails once
  */
 #include "device.h"
 
@@ -12,7 +13,7 @@
 
 #include "runtime/runtime.h"
 #include "data/data.h"
-#include "replica/trainer.h"
+#include "replica/overlap.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@ typedef struct ranks_case {
     kolo_precision precision;
     int devices; /* of each rank, mirrored; 0: one, not mirrored */
     int accumulate;
+    int bucket_bytes; /* 0: more than there are, so that gradients are summed after the backward pass */
     bool synchronized, deterministic, spoilt; /* one sample is no number */
     bool unpinned;
     bool own_optimizer, own_strategy, by_hand; /* kolo_train_on_batch() */
@@ -42,6 +44,11 @@ static const ranks_case cases[] = {
     {"by_hand", .by_hand = true},
     {"unpinned", .unpinned = true},
     {"validated", .validated = true},
+    {"buckets", .precision = KOLO_FLOAT32, .bucket_bytes = 64},
+    {"accumulate_buckets", .accumulate = 2, .bucket_bytes = 64},
+    {"fp16_buckets", .precision = KOLO_MIXED_FP16, .bucket_bytes = 64},
+    {"two", .devices = 2},
+    {"two_buckets", .devices = 2, .bucket_bytes = 64},
 };
 
 /* A rule that no device has. */
@@ -136,11 +143,14 @@ static void train(const ranks_case *c)
     kolo_data *data = data_of(c->spoilt);
     kolo_model *model = model_of(c->synchronized);
     kolo_set_visible_devices(NULL); /* a case before may have pinned one */
-    kolo_compile(model, .optimizer = kolo_distributed(optimizer_of(c)), .loss = KOLO_SPARSE_CROSSENTROPY,
-                 .metrics = {KOLO_ACCURACY}, .seed = 4 + (uint64_t)(c->by_hand ? 0 : kolo_rank()),
-                 .precision = c->precision, .strategy = strategy_of(c), .deterministic = c->deterministic);
+    kolo_compile(model, .optimizer = kolo_distributed(optimizer_of(c), .bucket_bytes = c->bucket_bytes),
+                 .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY},
+                 .seed = 4 + (uint64_t)(c->by_hand ? 0 : kolo_rank()), .precision = c->precision,
+                 .strategy = strategy_of(c), .deterministic = c->deterministic);
     kolo_clear_error();
     double loss = fit(c, model, data);
+    if (kolo_last_error().code == KOLO_OK && c->bucket_bytes > 0 && kolo_overlap_buckets(model->trainer) < 2)
+        printf("no buckets\n");
     if (kolo_last_error().code == KOLO_OK) {
         const kolo_counters *counters = &model->trainer->replicas[0].counters;
         printf("%s %016llx %.9g %.9g %lld %lld %g\n", c->name, (unsigned long long)checksum(model), norm_of(model),
@@ -197,15 +207,16 @@ static void end_in_step(kolo_callback *self, int batch, const kolo_logs *logs)
     if (death.times > 0) fail_from_now_on(death.times, false);
 }
 
-static int die(int step, const char *how)
+static int die(int step, const char *how, bool beside)
 {
     death.step = step;
     death.how = how;
     death.times = atoi(how);
     kolo_data *data = data_of(false);
-    kolo_model *model = model_of(true);
+    kolo_model *model = model_of(!beside);
     kolo_pin_device(kolo_local_rank());
-    kolo_compile(model, .optimizer = kolo_distributed(kolo_sgd()), .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 4);
+    kolo_compile(model, .optimizer = kolo_distributed(kolo_sgd(), .bucket_bytes = beside ? 64 : 0),
+                 .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 4);
     kolo_fit(model, data, .batch_size = 1, .epochs = 1000, .verbose = KOLO_NONE,
              .callbacks = {(kolo_callback){.name = "death", .on_train_batch_begin = end_in_step}});
     kolo_model_free(&model);
@@ -264,8 +275,9 @@ int main(int argc, char **argv)
 {
     kolo_init(&argc, &argv);
     if (argc > 2 && strcmp(argv[1], "train") == 0) return train_all(argc - 2, argv + 2);
-    if (argc == 4 && strcmp(argv[1], "die") == 0) return die(atoi(argv[2]), argv[3]);
+    if (argc == 4 && strcmp(argv[1], "die") == 0) return die(atoi(argv[2]), argv[3], false);
+    if (argc == 4 && strcmp(argv[1], "die_beside") == 0) return die(atoi(argv[2]), argv[3], true);
     if (argc == 3 && strcmp(argv[1], "join") == 0) return join(atoi(argv[2]));
-    fprintf(stderr, "wanted train CASE …, die STEP HOW or join RANK\n");
+    fprintf(stderr, "wanted train CASE …, die STEP HOW, die_beside STEP HOW or join RANK\n");
     return 2;
 }

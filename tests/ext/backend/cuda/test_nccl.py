@@ -89,6 +89,16 @@ def test_ranks_of_several_gpus(pair):
         close({"synchronized": mirrored}, pair, 1e-6)
 
 
+def test_second_streams_change_no_bit(pair):
+    """NCCL sums on them, and the host where two ranks have one GPU."""
+    wanted = {"buckets": pair["fp32"], "accumulate_buckets": pair["accumulate"], "fp16_buckets": pair["fp16"]}
+    assert trained(2, *wanted) == wanted
+    host = "sums over the devices are made on the host: replicas 0 and 1 compute on the same GPU, which NCCL does not serve"
+    assert trained(2, "buckets", gpus=1, told=[host])["buckets"] == pair["fp32"]
+    two = trained(2, "two", "two_buckets")
+    assert two["two"] == two["two_buckets"]
+
+
 def test_one_gpu_for_two_ranks(pair):
     """NCCL would refuse it; the host sums, in the same order."""
     host = "sums over the devices are made on the host: replicas 0 and 1 compute on the same GPU, which NCCL does not serve"
@@ -129,20 +139,22 @@ def test_a_rank_that_cannot_begin_holds_nobody_up():
     assert len(of_ranks) == 2 and of_ranks[0] == of_ranks[1] and of_ranks[0][0].startswith("fp32 ")
 
 
+@pytest.mark.parametrize("command", ["die", "die_beside"])
 @pytest.mark.parametrize("how, told", [
     ("kill", "rank 2 .*killed by signal 9"),
     ("lost", "rank 2: ranks.c:.* kolo_fit: the device is lost to this process"),
     pytest.param("7", "rank 2: ranks.c:.* kolo_fit: .* on the device failed", marks=MORE),
 ], ids=["kill", "lost", "a call"])  # fmt: skip
-def test_a_rank_that_ends_in_a_step_ends_the_job(how, told):
+def test_a_rank_that_ends_in_a_step_ends_the_job(command, how, told):
     begun = patience.now()
-    job = run("die", 5, how, ranks=3, env=on_gpus(), program=PROGRAM, limit=20)
+    job = run(command, 5, how, ranks=3, env=on_gpus(), program=PROGRAM, limit=20)
     assert job.code != 0 and re.search(told, job.err) and patience.now() - begun < 10, job.err
     assert not re.search(r"rank [01]", job.err), job.err
 
 
-def test_nccl_finds_that_a_rank_is_lost():
-    job = run("die", -1, "never", ranks=3, env=on_gpus(KOLO_SHIM_NCCL_LOST="1"), program=PROGRAM, limit=20)
+@pytest.mark.parametrize("command", ["die", "die_beside"])
+def test_nccl_finds_that_a_rank_is_lost(command):
+    job = run(command, -1, "never", ranks=3, env=on_gpus(KOLO_SHIM_NCCL_LOST="1"), program=PROGRAM, limit=20)
     assert job.code == 1 and "rank 1: ranks.c" in job.err and "NCCL: a sum over the group failed" in job.err
 
 
