@@ -177,7 +177,7 @@ def numbers_started(monkeypatch, jobs, looks, waits=()):
     """Which of a hundred units, if cores are idle so often; those of the numbers `waits` mostly waited the last time."""
     monkeypatch.setattr(lanes, "Running", lambda unit, *_: SimpleNamespace(unit=unit))
     started = lanes.Lanes([SimpleNamespace(alone=False, name=number) for number in range(100)], jobs, 1, None)
-    started.known = {number: [9, 2 if number in waits else 4] for number in range(100)}
+    started.known = {number: [9, 0.2 if number in waits else 0.5] for number in range(100)}
     started.idle_cores = Idle(looks)
     started.start_what_fits()
     return [one.unit.name for one in started.running]

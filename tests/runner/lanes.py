@@ -33,6 +33,7 @@ class Running:
                                             start_new_session=True, preexec_fn=heed_signals)  # fmt: skip
         self.verdicts = Verdicts(unit, limit, self.log, events)
         self.begun, self.news, self.remains, self.processor = time.monotonic(), patience.now(), "", 0
+        self.begun_when_idle = self.news
 
     def has_ended(self):
         """Looks what is new. A test that runs longer than its limit is ended with all of its unit."""
@@ -70,13 +71,18 @@ class Running:
         return time.monotonic() - self.begun
 
     @property
+    def share(self):
+        """Of a core, that it would have used on an idle machine."""
+        return self.processor / max(patience.now() - self.begun_when_idle, patience.TICK)
+
+    @property
     def output(self):
         return self.log.read_text(errors="replace") + self.remains
 
 
 def read_times(file):
-    """By the name of a unit its seconds, and those of them that it computed. Nothing where no run wrote them, or one that
-    was killed while it did."""
+    """By the name of a unit its seconds, and which share of a core it used. Nothing where no run wrote them, or one that was
+    killed while it did."""
     try:
         return {name: times for name, times in json.loads(file.read_text()).items() if isinstance(times, list)}
     except (OSError, ValueError):
@@ -116,7 +122,7 @@ class IdleCores:
 class Lanes:
     """At most `jobs` units run side by side; 0: as the top of this file says."""
 
-    WAITS = 1 / 3  # of a core, at most, is what a unit uses that mostly waits
+    WAITS = 1 / 3  # of a core, at most, is the share of a unit that mostly waits
 
     def __init__(self, units, jobs, limit, folder):
         self.waiting, self.running, self.known = units, [], {}
@@ -131,8 +137,8 @@ class Lanes:
         self.stopped = self.stopped or why
 
     def mostly_waits(self, unit):
-        seconds, computed = self.known.get(unit.name, (0, 0))
-        return not unit.alone and computed < self.WAITS * seconds
+        _, share = self.known.get(unit.name, (0, 1))
+        return not unit.alone and share < self.WAITS
 
     def next_unit(self):
         """The one that may start now, or None."""
@@ -158,7 +164,7 @@ class Lanes:
             time.sleep(0.02)
             for one in [one for one in self.running if one.has_ended()]:
                 self.running.remove(one)
-                self.known[one.unit.name] = [round(one.seconds, 1), round(one.processor, 1)]
+                self.known[one.unit.name] = [round(one.seconds, 1), round(one.share, 2)]
                 report(one)
         for one in self.running:
             one.end(f"{self.stopped} while it ran")

@@ -140,7 +140,8 @@ def test_wrong_use_on_ranks_is_said_once(pictures):
     assert sum("--devices" in line and "kolorun:" not in line for line in complaints(result.err)) == 1, result.err
 
 
-@pytest.mark.parametrize("program", [CNN, GPT, BUILD / "bin/cnn_mnist"], ids=lambda p: p.name)
+@pytest.mark.parametrize("program", [CNN, *(pytest.param(program, marks=pytest.mark.long("another program"))
+                                            for program in (GPT, BUILD / "bin/cnn_mnist"))], ids=lambda p: p.name)
 def test_central_storage_has_all_its_devices(tmp_path, pictures, text, program):
     data = text if program == GPT else pictures
     history, _, _ = train(tmp_path, program, "--data", data, "--strategy", "central_storage", "--devices", 3)

@@ -91,9 +91,10 @@ def test_a_signal_ends_the_wait_for_a_reader(signal_sent):
     assert patience.wait(job.process, 10) == 128 + signal_sent
 
 
-def test_an_early_death_is_the_ranks():
+@pytest.mark.parametrize("times", [5, pytest.param(30, marks=pytest.mark.long("more often"))])
+def test_an_early_death_is_the_ranks(times):
     """mpirun used to die of SIGPIPE now and then when a rank ended before mpirun had told it everything."""
-    for _ in range(20):
+    for _ in range(times):
         job = run("-np", 4, "sh", "-c", "exit $OMPI_COMM_WORLD_RANK")
         assert job.code in (1, 2, 3) and "exited with code" in sentences(job.err)[0], job.err
 

@@ -65,10 +65,11 @@ def pair():
     return cases
 
 
-def test_ranks_learn_what_they_learn_on_the_cpu(pair):
+@pytest.mark.parametrize("only", [["fp32", "spoilt", "by_hand"], pytest.param(None, marks=pytest.mark.long("all cases"))], ids=["some", "all"])
+def test_ranks_learn_what_they_learn_on_the_cpu(pair, only):
     """bfloat16 where the CPU has it."""
     bf16 = "avx512" in Path("/proc/cpuinfo").read_text()
-    cases = {case: result for case, result in pair.items() if bf16 or case != "bf16"}
+    cases = {case: result for case, result in pair.items() if (bf16 or case != "bf16") and (not only or case in only)}
     close(cases, trained(2, *cases, told=[DIVERGED], KOLO_DEVICES="cpu"), 1e-4)
 
 
