@@ -140,26 +140,52 @@ static bool came_to_the_bar(const ucontext_t *context)
     siglongjmp(running.out, 1);
 }
 
-enum { WALK_LIMIT = 2 /* seconds */ };
-static volatile sig_atomic_t walked_for;
+static double seconds_on(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A walk through a memory that has been written over may never end. Its limit is one of its thread's own time, since on
+ * a busy machine a sound walk may take long; one that waits for a lock uses none, and has a second limit. */
+enum { WALK_LIMIT = 2, WAIT_LIMIT = 60 /* seconds */ };
+static struct {
+    volatile sig_atomic_t signal;
+    clockid_t clock;
+    double used, begun;
+} walking;
+
+static void look_in(int seconds)
+{
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_sec = seconds}, NULL);
+}
 
 static void on_late(int number)
 {
     (void)number;
+    bool late = seconds_on(walking.clock) - walking.used >= WALK_LIMIT ||
+                seconds_on(CLOCK_MONOTONIC) - walking.begun >= WAIT_LIMIT;
+    if (!late) {
+        look_in(1);
+        return;
+    }
     running.frames_size = 0;
-    die_of(walked_for, NULL);
+    die_of(walking.signal, NULL);
 }
 
-/* In a memory that has been written over, to look for the line may never end. */
 static void limit_walk(int number)
 {
     sigset_t alarm;
-    walked_for = number;
+    walking.signal = number;
+    if (pthread_getcpuclockid(pthread_self(), &walking.clock) != 0) walking.clock = CLOCK_PROCESS_CPUTIME_ID;
+    walking.used = seconds_on(walking.clock);
+    walking.begun = seconds_on(CLOCK_MONOTONIC);
     sigemptyset(&alarm);
     sigaddset(&alarm, SIGALRM);
     take_signal(SIGALRM, &(struct sigaction){.sa_handler = on_late, .sa_flags = SA_ONSTACK});
     pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
-    setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_sec = WALK_LIMIT}, NULL);
+    look_in(WALK_LIMIT);
 }
 
 /* The stack is full in a library's function, which must not be left: it finishes on a reserve. */
@@ -233,23 +259,16 @@ static void on_last_words(int number, siginfo_t *info, void *memory)
     last_words(ENDING_SIGNAL, SIGKILL, NULL);
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void interrupt_program(void)
 {
     static volatile pid_t asked;
     static volatile double since;
     if (asked != running.program) {
         asked = running.program;
-        since = now();
+        since = seconds_on(CLOCK_MONOTONIC);
         running.ending = ENDING_INTERRUPTED;
         kill(-asked, SIGINT);
-    } else if (now() - since > 0.8) {
+    } else if (seconds_on(CLOCK_MONOTONIC) - since > 0.8) {
         kill(-asked, SIGKILL);
     }
 }
