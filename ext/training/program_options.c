@@ -77,7 +77,7 @@ static const struct argp_option option_table[] = {
 /* The common options and the program's own, for argp. */
 typedef struct option_list {
     struct argp_option option[OPTIONS_MAX + 1]; /* the last one is all zeros */
-    char help[OPTIONS_MAX][240];
+    char help[OPTIONS_MAX][320];
 } option_list;
 
 /* ------------------------------------------------------------------------------------------ endings */
