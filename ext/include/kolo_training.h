@@ -76,7 +76,8 @@ typedef struct kolo_strategy {
     const char *turns;  /* the numbers of workers, again and again from the beginning of each epoch: under "0 1 0 1 2"
                            worker 2 exchanges after two exchanges of each of the others. The k-th exchange of an epoch is
                            of the k-th .window batches */
-    const char *replay; /* a file of .record: the same batches and exchanges. They give the same bits */
+    const char *replay; /* a file of .record: the same batches and exchanges. They give the same bits if data, .seed,
+                           .window and .batch_size are the same: the call does not compare these */
     const char *record; /* kolo_fit() writes the order to this file at its end, as JSON */
 } kolo_strategy;
 
