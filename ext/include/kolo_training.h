@@ -76,8 +76,8 @@ typedef struct kolo_strategy {
     const char *turns;  /* the numbers of workers, again and again from the beginning of each epoch: under "0 1 0 1 2"
                            worker 2 exchanges after two exchanges of each of the others. The k-th exchange of an epoch is
                            of the k-th .window batches */
-    const char *replay; /* a file of .record: the same batches and exchanges. They give the same bits if data, .seed,
-                           .window and .batch_size are the same: the call does not compare these */
+    const char *replay; /* a file of .record: the same batches and exchanges. They give the same bits if data, .seed
+                           and .batch_size are the same: the call does not compare these */
     const char *record; /* kolo_fit() writes the order to this file at its end, as JSON */
 } kolo_strategy;
 
@@ -107,7 +107,8 @@ typedef struct kolo_strategy {
 /* Strategies of workers: each worker is a thread that trains on batches of its own, of .batch_size samples, and
  * exchanges weights with a centre. The model is the centre: it is validated, saved and returned. An epoch ends when the
  * workers together have trained on all batches. A fast worker takes more of them, so no worker waits for a slow one,
- * except where all exchange at once. Each worker has an optimizer's state of its own, and a schedule counts the batches
+ * except where all exchange at once. Under kolo_distributed() the workers are those of all ranks, .workers of
+ * each, and rank 0 keeps the centre. Each worker has an optimizer's state of its own, and a schedule counts the batches
  * of all workers. on_train_batch hooks are called before and after batches of worker 0; the number that they are given
  * counts the batches that all workers have trained on. Each kolo_fit() begins with the weights of the centre on all workers;
  * with .resume they go on from their own weights, momentum and optimizer's state, which checkpoints of epochs' ends hold, if

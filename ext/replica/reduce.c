@@ -154,8 +154,8 @@ static kolo_status sum_over_ranks(kolo_replica *replica)
     KOLO_TRY(ranks->kind->allreduce(ranks, totals, kolo_totals_size(totals), KOLO_TYPE_DOUBLE, KOLO_REDUCE_SUM));
     totals->used = replica->local_totals.used;
     if (!replica->complete || overlaps) return KOLO_OK;
-    return kolo_replica_uses_adasum(replica) ? kolo_replica_adasum(replica)
-                                             : sum_gradients(replica, kolo_replica_sum_over_ranks);
+    bool adasum = kolo_replica_uses_adasum(replica);
+    return sum_gradients(replica, adasum ? kolo_replica_adasum : kolo_replica_sum_over_ranks);
 }
 
 /* Replicas that share the weights insert their gradients into one tree, which leaves one sum per process. */
@@ -206,7 +206,7 @@ static kolo_status agree_by_allreduce(kolo_replica *replica)
     KOLO_TRY(sum_totals_of_all(replica));
     KOLO_TRY(kolo_replica_accumulate(replica));
     if (!replica->complete) return KOLO_OK;
-    if (kolo_replica_uses_adasum(replica)) return kolo_replica_adasum_of_copies(replica);
+    if (kolo_replica_uses_adasum(replica)) return sum_gradients(replica, kolo_replica_adasum_of_copies);
     KOLO_TRY(kolo_replica_join(replica));
     return sum_gradients(replica, kolo_replica_sum_gradient);
 }

@@ -26,7 +26,7 @@ static kolo_status check_servers(const kolo_strategy *strategy)
 {
     if (strategy->servers < 0) return wanted(strategy, ".servers", "at least 1", strategy->servers);
     if (strategy->servers > 1 && strategy->kind->exchange_all)
-        return wanted(strategy, ".servers", "1, since all workers exchange at once", strategy->servers);
+        return wanted(strategy, ".servers", "1, since workers do not exchange one at a time", strategy->servers);
     return KOLO_OK;
 }
 
@@ -36,7 +36,7 @@ static kolo_status check_order(const kolo_strategy *strategy)
         return kolo_fail(KOLO_INVALID, "strategy %s: wanted .turns or .replay, got both", strategy->kind->name);
     if (!strategy->turns || strategy->kind->exchange) return KOLO_OK;
     return kolo_fail(KOLO_INVALID,
-                     "strategy %s: .turns: wanted none, since all workers exchange at once, got \"%.40s\"",
+                     "strategy %s: .turns: wanted none, since workers do not exchange one at a time, got \"%.40s\"",
                      strategy->kind->name, strategy->turns);
 }
 

@@ -43,12 +43,13 @@ static void wrong_options_are_sentences(void **state)
     refuse(kolo_downpour(.workers = 2, .turns = ""), ".turns: wanted numbers of workers from 0 to 1");
     refuse(kolo_downpour(.workers = 2, .turns = "0 x"), ".turns: wanted numbers of workers from 0 to 1");
     refuse(kolo_downpour(.workers = 2, .turns = "0", .replay = "a"), "wanted .turns or .replay, got both");
-    refuse(kolo_easgd(.workers = 2, .turns = "0 1"), ".turns: wanted none, since all workers exchange at once");
+    refuse(kolo_easgd(.workers = 2, .turns = "0 1"),
+           ".turns: wanted none, since workers do not exchange one at a time");
     refuse(kolo_async_easgd(.rho = -1), ".rho: wanted at least 0, got -1");
     refuse(kolo_async_easgd(.rho = 100), "wanted at least 0 and below 1, got 10");
     refuse(kolo_async_eamsgd(.momentum = 1), ".momentum: wanted at least 0 and below 1, got 1");
     refuse(kolo_downpour(.servers = -1), ".servers: wanted at least 1, got -1");
-    refuse(kolo_easgd(.servers = 2), ".servers: wanted 1, since all workers exchange at once, got 2");
+    refuse(kolo_easgd(.servers = 2), ".servers: wanted 1, since workers do not exchange one at a time, got 2");
     refuse(kolo_parameter_server(.window = 2), ".window: wanted 1");
     refuse(kolo_downpour(.staging = true), ".staging: wanted a strategy that divides each batch");
     refuse(kolo_mirrored(.devices = 1, .window = 2), ".window: wanted a strategy of workers");
@@ -63,7 +64,11 @@ static void wrong_files_are_sentences(void **state)
     refuse_file("", "wanted the order of exchanges in JSON");
     refuse_file("[]", "wanted a file that .record has written");
     refuse_file("{\"strategy\": \"adag\", \"workers\": 2, \"window\": 2, \"steps\": 12, \"epochs\": []}",
-                "wanted the exchanges of strategy downpour with 2 workers and 12 batches an epoch, got those of adag");
+                "wanted the exchanges of strategy downpour with 2 workers, 12 batches an epoch and a window of 2, got "
+                "those of "
+                "adag with 2, 12 and 2");
+    refuse_file("{\"strategy\": \"downpour\", \"workers\": 2, \"window\": 3, \"steps\": 12, \"epochs\": []}",
+                "got those of downpour with 2, 12 and 3");
     refuse_file(HEAD "[]}", "wanted the exchanges of 1 epochs, got those of 0");
     refuse_file(HEAD "7}", "wanted the exchanges of 1 epochs, got those of 0");
     refuse_file(HEAD "[[[0, [0, 1]]]]}", "wanted 12 batches in an epoch, got 2");
