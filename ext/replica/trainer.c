@@ -337,6 +337,13 @@ static kolo_status synchronize_replica(void *argument, int member)
     return kolo_replica_streams(replica)->synchronize(replica->stream);
 }
 
+void kolo_trainer_wait_for_streams(kolo_trainer *trainer)
+{
+    kolo_failure failure = kolo_failure_take();
+    if (kolo_team_run(trainer->team, synchronize_replica, trainer) != KOLO_OK) kolo_failure_take();
+    if (failure.code != KOLO_OK) kolo_failure_give(&failure);
+}
+
 /* A replica whose work was called off because another one failed has no reason of its own: returns the failure of that
  * other replica. */
 static kolo_status with_the_reason(kolo_trainer *trainer, kolo_status status)

@@ -75,9 +75,12 @@ kolo_status kolo_trainer_renew(kolo_trainer *trainer, kolo_status status);
  * caller calls it again whenever the data may have changed. */
 kolo_status kolo_trainer_attach(kolo_trainer *trainer, const kolo_data *data, int64_t samples, int64_t wanted);
 
+/* Waits until no stream reads the memory of a fit any more: the order of the samples, and what the feeds gather. A
+ * replica that has had no batch may still have copies in its stream. A failure there has been told before, or comes
+ * with the next call. */
+void kolo_trainer_wait_for_streams(kolo_trainer *trainer);
 /* The first copies the weights of replica 0, or of the centre, to the model, the second the model's weights to every
- * replica. The third copies
- * replica 0's weights and optimizer state to the host's arrays. */
+ * replica. The third copies replica 0's weights and optimizer state to the host's arrays. */
 kolo_status kolo_trainer_fetch(kolo_trainer *trainer);
 kolo_status kolo_trainer_store(kolo_trainer *trainer);
 kolo_status kolo_trainer_fetch_state(kolo_trainer *trainer);

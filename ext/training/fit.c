@@ -417,7 +417,10 @@ static kolo_status end_fit(kolo_fit_state *state, kolo_status status)
     kolo_progress_break(&state->progress);
     if (state->trainer) fetched = kolo_trainer_fetch(state->trainer);
     if (status == KOLO_OK) status = fetched;
-    if (state->trainer) kolo_trainer_close_feeds(state->trainer);
+    if (state->trainer) {
+        kolo_trainer_wait_for_streams(state->trainer);
+        kolo_trainer_close_feeds(state->trainer);
+    }
     if (status == KOLO_INTERRUPTED) {
         kolo_failure_take();
         state->stopped = true;
