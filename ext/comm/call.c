@@ -18,7 +18,8 @@ enum { SHOWN_MEMBERS = 12 };
 /* ---------------------------------------------------------------- records */
 
 static _Thread_local struct {
-    int32_t element, part_of;
+    int32_t element, part_of, reduction;
+    int64_t part;
 } described; /* by kolo_call_describe() */
 static _Thread_local bool in_background;
 
@@ -34,13 +35,21 @@ bool kolo_call_is_in_background(void)
 
 void kolo_call_describe(kolo_type element, kolo_operation part_of)
 {
+    kolo_call_plain();
     described.element = (int32_t)element + 1;
     described.part_of = (int32_t)part_of;
 }
 
+void kolo_call_describe_parts(kolo_type element, kolo_operation part_of, int64_t count, kolo_reduce_op reduction)
+{
+    kolo_call_describe(element, part_of);
+    described.part = count + 1;
+    described.reduction = (int32_t)reduction;
+}
+
 void kolo_call_plain(void)
 {
-    described.element = described.part_of = 0;
+    memset(&described, 0, sizeof described);
 }
 
 static void copy_name(char *to, size_t room, const char *from)
@@ -54,6 +63,8 @@ kolo_collective kolo_call_make(kolo_operation operation, int64_t count)
     kolo_scope scope = kolo_scope_now();
     kolo_collective call = {.operation = (int32_t)operation,
                             .count = count,
+                            .reduction = described.reduction,
+                            .part = described.part,
                             .element = described.element,
                             .part_of = described.part_of,
                             .asynchronous = in_background,
@@ -129,13 +140,25 @@ const char *kolo_type_name(kolo_type type)
 }
 
 /* "500 floats", "1 float, maximum" */
-static const char *elements_text(const kolo_collective *call)
+static const char *counted_text(const kolo_collective *call, int64_t count, kolo_type element)
 {
     static const char *const reductions[] = {"", ", mean", ", minimum", ", maximum", ", product", ", Adasum"};
-    const char *type = kolo_type_name((kolo_type)call->type);
-    bool one = call->count == 1 && type[strlen(type) - 1] == 's';
-    return kolo_phrase("%lld %.*s%s", (long long)call->count, (int)strlen(type) - one, type,
-                       reductions[call->reduction]);
+    const char *type = kolo_type_name(element);
+    bool one = count == 1 && type[strlen(type) - 1] == 's';
+    return kolo_phrase("%lld %.*s%s", (long long)count, (int)strlen(type) - one, type, reductions[call->reduction]);
+}
+
+static const char *elements_text(const kolo_collective *call)
+{
+    return counted_text(call, call->count, (kolo_type)call->type);
+}
+
+/* " of 10 floats for each rank"; "" if the parts may have any size. */
+static const char *parts_text(const kolo_calls *calls, const kolo_collective *call)
+{
+    if (call->part == 0) return "";
+    const char *elements = counted_text(call, call->part - 1, (kolo_type)(call->element - 1));
+    return kolo_phrase(" of %s for each %s", elements, calls->who);
 }
 
 /* A member's name in sentences. */
@@ -157,8 +180,9 @@ static const char *plain_text(const kolo_calls *calls, const kolo_collective *ca
     case KOLO_CALL_ALLGATHERV:
         if (call->part_of) return kolo_phrase("allgatherv%s", place);
         return kolo_phrase("allgather of parts of %lld bytes in all%s", bytes, place);
-    case KOLO_CALL_ALLTOALLV: return kolo_phrase("alltoall%s", place);
-    case KOLO_CALL_REDUCE_SCATTER: return kolo_phrase("reduce-scatter%s", place);
+    case KOLO_CALL_ALLTOALLV:
+        return kolo_phrase("alltoall%s%s%s", call->part_of && !call->part ? "v" : "", parts_text(calls, call), place);
+    case KOLO_CALL_REDUCE_SCATTER: return kolo_phrase("reduce-scatter%s%s", parts_text(calls, call), place);
     case KOLO_CALL_BARRIER: return kolo_phrase("barrier%s", place);
     case KOLO_CALL_OWN: return kolo_phrase("an own allreduce of %s%s", elements_text(call), place);
     case KOLO_CALL_JOIN: return kolo_phrase("kolo_join%s", place);
@@ -176,7 +200,7 @@ const char *kolo_call_text(const kolo_calls *calls, const kolo_collective *call)
 /* A difference between two calls whose texts are equal. */
 static const char *difference_text(const kolo_collective *one, const kolo_collective *other)
 {
-    if (one->operation != other->operation || one->count != other->count) return "";
+    if (one->operation != other->operation || one->count != other->count || one->part || other->part) return "";
     if (one->sizes != other->sizes) return ", with other sizes of the parts";
     return one->element != other->element ? ", with elements of another type" : "";
 }

@@ -35,6 +35,7 @@ struct kolo_collective {
     int32_t root;
     int64_t count; /* elements of an allreduce, bytes of other operations; of a join: the calls answered since */
     uint64_t sizes; /* allgatherv: a hash of the sizes of all parts */
+    int64_t part; /* elements of each part of an alltoall or a reduce-scatter, plus 1; 0: parts of any size */
     int32_t element; /* the type of the elements, as kolo_call_describe() said: kolo_type + 1; 0: unknown */
     int32_t part_of; /* the kolo_operation that this one is a part of; 0: none */
     int32_t asynchronous; /* 1: the member computes meanwhile (queue.h) */
@@ -54,6 +55,8 @@ kolo_collective kolo_call_allgatherv(const size_t *bytes, int size);
 /* Describes this thread's next collectives, whose own arguments are only bytes: the type of their elements, and the
  * operation of which they are a part (KOLO_CALL_NONE: none). kolo_call_plain() ends it. */
 void kolo_call_describe(kolo_type element, kolo_operation part_of);
+/* The same of a reduce-scatter or an alltoall, with `count` elements for each member. */
+void kolo_call_describe_parts(kolo_type element, kolo_operation part_of, int64_t count, kolo_reduce_op reduction);
 void kolo_call_plain(void);
 
 /* Marks this thread's collectives as asynchronous: the thread belongs to a queue (queue.h), and shares its core with a

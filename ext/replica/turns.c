@@ -215,6 +215,23 @@ static kolo_status read_turn(const char *path, json_t *from, const kolo_order_he
     return status;
 }
 
+/* Whether each round of exchanges at once has each worker. */
+static kolo_status check_rounds(const char *path, const kolo_order_head *head, const kolo_turns *turns)
+{
+    bool came[KOLO_DEVICES_MAX] = {false}, whole = turns->count % head->workers == 0;
+    for (int i = 0; i < turns->count && whole; i++) {
+        int worker = turns->turn[i].worker;
+        bool in_odd_round = i / head->workers % 2 != 0; /* the marks of one round are those that the next one changes */
+        whole = came[worker] == in_odd_round;
+        came[worker] = !in_odd_round;
+    }
+    if (whole) return KOLO_OK;
+    return kolo_fail(KOLO_FORMAT,
+                     "%s: wanted an exchange of each of the %d workers in each round, since all exchange at once, got "
+                     "a round without one",
+                     path, head->workers);
+}
+
 static kolo_status read_epoch(const char *path, json_t *from, const kolo_order_head *head, kolo_turns *turns)
 {
     bool *seen = calloc((size_t)head->steps, sizeof *seen);
@@ -225,6 +242,7 @@ static kolo_status read_epoch(const char *path, json_t *from, const kolo_order_h
         status = read_turn(path, json_array_get(from, i), head, seen, turns);
     free(seen);
     for (int i = 0; i < turns->count; i++) trained += turns->turn[i].batches;
+    if (status == KOLO_OK && head->at_once) status = check_rounds(path, head, turns);
     if (status != KOLO_OK || trained == head->steps) return status;
     return kolo_fail(KOLO_FORMAT, "%s: wanted %d batches in an epoch, got %d", path, head->steps, trained);
 }

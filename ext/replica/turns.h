@@ -29,6 +29,7 @@ typedef struct kolo_order_head {
     const char *strategy;
     int workers, window, steps; /* steps: batches of an epoch */
     const bool *gone; /* [workers], those that get no batches; NULL: none. Not in the file */
+    bool at_once; /* all workers exchange at once: each round has a turn of each. Not in the file */
     kolo_shards shards; /* of whose batches the worker of a turn takes the next. Not in the file */
 } kolo_order_head;
 
@@ -46,7 +47,8 @@ kolo_status kolo_turns_by_script(const char *script, const kolo_order_head *head
  */
 kolo_status kolo_turns_at_once(const kolo_order_head *head, kolo_turns *turns);
 
-/* Reads a file, and fails unless it is of such a training, and each epoch has each of its batches once. */
+/* Reads a file, and fails unless it is of such a training, and each epoch has each of its batches once, and with
+ * .at_once each round each worker, since the others would wait for one who never comes. */
 kolo_status kolo_order_read(const char *path, const kolo_order_head *head, kolo_order *order);
 kolo_status kolo_order_write(const char *path, const kolo_order_head *head, const kolo_order *order);
 

@@ -203,7 +203,7 @@ static kolo_status reduce_scatter(const void *call, kolo_type type)
     kolo_comm *ranks;
     KOLO_TRY(check_reduce_scatter(args, type));
     KOLO_TRY(kolo_set_comm(args->process_set, &ranks));
-    kolo_call_describe(type, KOLO_CALL_REDUCE_SCATTER);
+    kolo_call_describe_parts(type, KOLO_CALL_REDUCE_SCATTER, args->count, args->op);
     kolo_status status = reduce_parts(args, type, ranks);
     kolo_call_plain();
     KOLO_TRY(status);

@@ -130,7 +130,8 @@ static kolo_status swap(exchange *x, const kolo_alltoallv_args *args)
                                      received + size);
 }
 
-static kolo_status alltoallv(const kolo_alltoallv_args *args, kolo_type type)
+/* every: what each rank gets, which must be the same on all ranks; -1: the counts may differ. */
+static kolo_status alltoallv(const kolo_alltoallv_args *args, int64_t every, kolo_type type)
 {
     exchange x;
     kolo_comm *ranks;
@@ -144,7 +145,7 @@ static kolo_status alltoallv(const kolo_alltoallv_args *args, kolo_type type)
     }
     KOLO_TRY(kolo_check_array(args->values, total, 1, type, "values"));
     KOLO_TRY(kolo_check_array(args->received, args->room, 1, type, "elements of room for what is received"));
-    kolo_call_describe(type, KOLO_CALL_ALLTOALLV);
+    kolo_call_describe_parts(type, KOLO_CALL_ALLTOALLV, every, KOLO_REDUCE_SUM);
     kolo_status status = exchange_open(&x, ranks, args->room, args->counts, ranks->size, type);
     if (status == KOLO_OK) status = swap(&x, args);
     kolo_call_plain();
@@ -155,7 +156,7 @@ static kolo_status alltoallv(const kolo_alltoallv_args *args, kolo_type type)
 kolo_status kolo_alltoallv_at(const kolo_alltoallv_args *args, kolo_type type, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_alltoallv", here);
-    return kolo_leave(scope, alltoallv(args, type));
+    return kolo_leave(scope, alltoallv(args, -1, type));
 }
 
 static kolo_status check_alltoall(const void *call, kolo_type type)
@@ -180,7 +181,7 @@ static kolo_status alltoall(const void *call, kolo_type type)
                                                           .received = args->received,
                                                           .room = args->count * size,
                                                           .process_set = args->process_set},
-                                   type);
+                                   args->count, type);
     free(counts);
     return status;
 }

@@ -34,6 +34,7 @@ static kolo_order_head head_of(const kolo_fit_state *state)
                              .workers = workers_of(state),
                              .window = window_of(state),
                              .steps = state->steps,
+                             .at_once = kolo_model_strategy(state->model)->exchange_all,
                              .shards = shards_of(state)};
 }
 
@@ -93,7 +94,7 @@ static kolo_status plan_turns(const kolo_fit_state *state, int epoch, kolo_turns
 {
     const kolo_strategy *strategy = strategy_of(state);
     kolo_order_head head = head_of(state);
-    bool at_once = kolo_model_strategy(state->model)->exchange_all, gone[KOLO_DEVICES_MAX] = {false};
+    bool gone[KOLO_DEVICES_MAX] = {false};
     int number = epoch - state->model->history.first_epoch;
     *turns = own;
     if (state->ranks->rank != 0) return KOLO_OK;
@@ -103,7 +104,7 @@ static kolo_status plan_turns(const kolo_fit_state *state, int epoch, kolo_turns
         return kolo_fail(KOLO_INVALID, "%s: wanted the exchanges of epoch %d of this fit, got those of %d epochs",
                          strategy->replay, number + 1, state->replay.count);
     if (strategy->replay) *turns = &state->replay.epoch[number];
-    else if (at_once) return kolo_turns_at_once(&head, own);
+    else if (head.at_once) return kolo_turns_at_once(&head, own);
     else if (strategy->turns || state->model->settings.deterministic)
         return kolo_turns_by_script(strategy->turns, &head, own);
     else *turns = NULL;

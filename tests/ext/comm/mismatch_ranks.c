@@ -30,7 +30,11 @@ enum {
     GATHER_20,
     BARRIER,
     SCATTER_10,
+    SCATTER_20,
+    SCATTER_MAX_10,
     ALLTOALL_10,
+    ALLTOALL_5,
+    ALLTOALLV_10,
     BROADCAST_12_DOUBLES,
     FINISH
 };
@@ -43,7 +47,13 @@ static void make_new_call(int which)
     if (which == MEAN_500) kolo_allreduce(values, 500, .op = KOLO_REDUCE_MEAN);
     if (which == DOUBLES_500) kolo_allreduce((double *)all, 500);
     if (which == SCATTER_10) kolo_reduce_scatter(values, 10, all);
+    if (which == SCATTER_20) kolo_reduce_scatter(values, 20, all);
+    if (which == SCATTER_MAX_10) kolo_reduce_scatter(values, 10, all, .op = KOLO_REDUCE_MAX);
     if (which == ALLTOALL_10) kolo_alltoall(values, 10, all);
+    if (which == ALLTOALL_5) kolo_alltoall(values, 5, all);
+    int64_t tens[64];
+    for (int i = 0; i < 64; i++) tens[i] = 10;
+    if (which == ALLTOALLV_10) kolo_alltoallv(values, tens, all, 64 * 10);
     if (which == BROADCAST_12_DOUBLES) kolo_broadcast((double *)all, 12, 0);
 }
 #else
@@ -71,14 +81,26 @@ static void make_call(int which)
 }
 
 static const odd_case cases[] = {
-    {"count", SUM_500, SUM_1000},          {"large-count", SUM_300000, SUM_200000},
-    {"nothing", SUM_500, SUM_NONE},        {"reduction", SUM_500, MAX_500},
-    {"mean", SUM_500, MEAN_500},           {"type", SUM_500, DOUBLES_500},
-    {"bytes", BROADCAST_24, BROADCAST_48}, {"root", BROADCAST_24, BROADCAST_LAST},
-    {"operation", SUM_500, BROADCAST_24},  {"gather", GATHER_10, GATHER_20},
-    {"gather-sum", GATHER_10, SUM_500},    {"barrier", BARRIER, SUM_500},
-    {"scatter", SCATTER_10, SUM_500},      {"alltoall", ALLTOALL_10, GATHER_10},
-    {"finish", SUM_500, FINISH},           {"element", BROADCAST_24, BROADCAST_12_DOUBLES},
+    {"count", SUM_500, SUM_1000},
+    {"large-count", SUM_300000, SUM_200000},
+    {"nothing", SUM_500, SUM_NONE},
+    {"reduction", SUM_500, MAX_500},
+    {"mean", SUM_500, MEAN_500},
+    {"type", SUM_500, DOUBLES_500},
+    {"bytes", BROADCAST_24, BROADCAST_48},
+    {"root", BROADCAST_24, BROADCAST_LAST},
+    {"operation", SUM_500, BROADCAST_24},
+    {"gather", GATHER_10, GATHER_20},
+    {"gather-sum", GATHER_10, SUM_500},
+    {"barrier", BARRIER, SUM_500},
+    {"scatter", SCATTER_10, SUM_500},
+    {"alltoall", ALLTOALL_10, GATHER_10},
+    {"scatter-count", SCATTER_10, SCATTER_20},
+    {"scatter-reduction", SCATTER_10, SCATTER_MAX_10},
+    {"alltoall-count", ALLTOALL_10, ALLTOALL_5},
+    {"alltoallv", ALLTOALL_10, ALLTOALLV_10},
+    {"finish", SUM_500, FINISH},
+    {"element", BROADCAST_24, BROADCAST_12_DOUBLES},
     {"order", BROADCAST_24, SUM_500},
 };
 

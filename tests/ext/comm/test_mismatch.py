@@ -6,6 +6,8 @@ from mpi_workshop import compile_program, make_small_pieces, mpirun, pytestmark 
 
 SUM = r"allreduce of 500 floats \(mismatch_ranks\.c:\d+\)"
 LINE = r" \(mismatch_ranks\.c:\d+\)"
+SCATTER = "reduce-scatter of 10 floats for each rank" + LINE
+ALLTOALL = "alltoall of 10 floats for each rank" + LINE
 CASES = {
     "count": (SUM, "allreduce of 1000 floats" + LINE),
     "large-count": ("allreduce of 300000 floats" + LINE, "allreduce of 200000 floats" + LINE),
@@ -19,8 +21,12 @@ CASES = {
     "gather": ("allgather of 40 bytes" + LINE, "allgather of 80 bytes" + LINE),
     "gather-sum": ("allgather of 40 bytes" + LINE, SUM),
     "barrier": ("barrier" + LINE, SUM),
-    "scatter": ("reduce-scatter" + LINE, SUM),
-    "alltoall": ("alltoall" + LINE, "allgather of 40 bytes" + LINE),
+    "scatter": (SCATTER, SUM),
+    "scatter-count": (SCATTER, "reduce-scatter of 20 floats for each rank" + LINE),
+    "scatter-reduction": (SCATTER, "reduce-scatter of 10 floats, maximum for each rank" + LINE),
+    "alltoall": (ALLTOALL, "allgather of 40 bytes" + LINE),
+    "alltoall-count": (ALLTOALL, "alltoall of 5 floats for each rank" + LINE),
+    "alltoallv": (ALLTOALL, "alltoallv" + LINE),
     "element": ("broadcast of 96 bytes from rank 0" + LINE, "broadcast of 96 bytes from rank 0" + LINE + ", with elements of another type"),
     "finish": (SUM, "kolo_finish"),
     "order": ("broadcast of 96 bytes from rank 0" + LINE, SUM),

@@ -22,14 +22,20 @@ static void refuse(kolo_strategy strategy, const char *sentence)
     kolo_data_free(&data);
 }
 
-static void refuse_file(const char *text, const char *sentence)
+static void refuse_file_of(kolo_strategy strategy, const char *text, const char *sentence)
 {
     char file[] = "/tmp/kolo_order_XXXXXX";
     int made = mkstemp(file);
     assert_true(made >= 0 && write(made, text, strlen(text)) == (ssize_t)strlen(text));
     close(made);
-    refuse(kolo_downpour(.workers = 2, .window = 2, .replay = file), sentence);
+    strategy.replay = file;
+    refuse(strategy, sentence);
     remove(file);
+}
+
+static void refuse_file(const char *text, const char *sentence)
+{
+    refuse_file_of(kolo_downpour(.workers = 2, .window = 2), text, sentence);
 }
 
 static void wrong_options_are_sentences(void **state)
@@ -81,11 +87,25 @@ static void wrong_files_are_sentences(void **state)
 #undef HEAD
 }
 
+/* The worker would never come, and the others would wait for it. */
+static void a_round_without_a_worker_is_a_sentence(void **state)
+{
+    (void)state;
+#define HEAD "{\"strategy\": \"easgd\", \"workers\": 2, \"window\": 9, \"steps\": 12, \"epochs\": "
+    const char *sentence = "wanted an exchange of each of the 2 workers in each round";
+    refuse_file_of(kolo_easgd(.workers = 2, .window = 9), HEAD "[[[0, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]]]]}",
+                   sentence);
+    refuse_file_of(kolo_easgd(.workers = 2, .window = 9),
+                   HEAD "[[[0, [0, 1, 2, 3, 4, 5]], [0, [6, 7, 8, 9, 10, 11]], [1, []], [1, []]]]}", sentence);
+#undef HEAD
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_options_are_sentences),
         cmocka_unit_test(wrong_files_are_sentences),
+        cmocka_unit_test(a_round_without_a_worker_is_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
