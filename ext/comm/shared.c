@@ -161,6 +161,14 @@ static kolo_barrier_watch make_watch(kolo_shared *shared)
     return (kolo_barrier_watch){.spins = shared->spins, .yielding = &shared->yielding};
 }
 
+/* The first member that waits for what it called: one that leaves the job has gone on, and would not tell. */
+static int find_speaker(const kolo_calls *calls)
+{
+    int first = 0;
+    while (first < calls->size - 1 && kolo_calls_at(calls, first)->operation == KOLO_CALL_FINISH) first++;
+    return first;
+}
+
 /* The first barrier of a call, in its turn. Behind it the members' calls are known to be the same. */
 static kolo_status gather_calls(kolo_shared *shared, unsigned turn, const kolo_collective *call)
 {
@@ -176,7 +184,7 @@ static kolo_status gather_calls(kolo_shared *shared, unsigned turn, const kolo_c
     if (kolo_barrier_watched_wait(&shared->head->barrier, shared->size, true, &watch) == KOLO_BARRIER_LEFT)
         return say_who_is_missing(shared, &wait);
     kolo_calls calls = calls_of(shared, turn);
-    shared->speaks = shared->rank == 0;
+    shared->speaks = shared->rank == find_speaker(&calls);
     shared->joined_count = kolo_calls_joined(&calls, shared->joined, &shared->made);
     return kolo_calls_compare(&calls);
 }

@@ -100,6 +100,7 @@ static const odd_case cases[] = {
     {"alltoall-count", ALLTOALL_10, ALLTOALL_5},
     {"alltoallv", ALLTOALL_10, ALLTOALLV_10},
     {"finish", SUM_500, FINISH},
+    {"first-finishes", FINISH, SUM_500},
     {"element", BROADCAST_24, BROADCAST_12_DOUBLES},
     {"order", BROADCAST_24, SUM_500},
 };
