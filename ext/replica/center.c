@@ -69,9 +69,13 @@ static void end_epoch(kolo_center *center, kolo_center_ending how)
     pthread_cond_broadcast(&center->changed);
 }
 
+/* A worker over ranks whose message was lost gives up by itself when it has had no answer for the limit, and the others
+ * may go on without it. So the centre is more patient than the worker, by the time of its batches and of its end. */
+#define PATIENCE 2.0 /* seconds */
+
 void kolo_center_look_for_stalled(kolo_center *center)
 {
-    double limit = center->stall_limit > 10 * center->longest ? center->stall_limit : 10 * center->longest;
+    double limit = fmax(center->stall_limit, 10 * center->longest) + center->longest + PATIENCE;
     for (int i = 0; i < center->args.workers && !center->ended && center->stall_limit > 0; i++) {
         const kolo_center_worker_state *w = &center->workers[i];
         if (w->gone || !(w->trains || w->admitted) || kolo_now() - w->given_at < limit) continue;

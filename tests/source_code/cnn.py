@@ -171,5 +171,7 @@ def train(folder, data, *options, ranks=None, epochs=2, seed=3, **job):
 
 
 def complaints(err):
-    """The lines of stderr, without kolorun's tags; its report on the failed rank repeats that rank's last words."""
-    return [re.sub(r"^\[1,\d+\]<stderr>:", "", line) for line in err.splitlines()]
+    """The lines of stderr, without kolorun's tags; its report on the failed rank repeats that rank's last words. Open MPI
+    sometimes has words of its own about ranks that end while others end the job."""
+    lines = [re.sub(r"^\[1,\d+\]<stderr>:", "", line) for line in err.splitlines()]
+    return [line for line in lines if "ORTE_ERROR_LOG" not in line]
