@@ -223,13 +223,12 @@ static json_t *kept_to_json(const kolo_kept *kept)
     return names;
 }
 
-static void add_counters(json_t *state, const kolo_model *model, bool waiting)
+static void add_counters(json_t *state, const kolo_model *model, const kolo_counters *counters)
 {
-    const kolo_counters *counters = &model->trainer->replicas[0].counters;
     json_object_set_new(state, "steps", integer_text((uint64_t)counters->steps));
     json_object_set_new(state, "updates", integer_text((uint64_t)counters->updates));
-    json_object_set_new(state, "waiting", integer_text(waiting ? (uint64_t)counters->accumulated_batches : 0));
-    json_object_set_new(state, "waiting_samples", real_text(waiting ? counters->accumulated_samples : 0));
+    json_object_set_new(state, "waiting", integer_text((uint64_t)counters->accumulated_batches));
+    json_object_set_new(state, "waiting_samples", real_text(counters->accumulated_samples));
     if (model->settings.precision != KOLO_MIXED_FP16) return;
     json_object_set_new(state, "loss_scale", real_text(counters->loss_scale));
     json_object_set_new(state, "sample_scale", real_text(counters->sample_scale));
@@ -240,15 +239,9 @@ static json_t *records_to_json(const kolo_model *model, kolo_worker_record *cons
 {
     json_t *list = json_array();
     for (int w = 0; w < kolo_workers_count(model->trainer); w++) {
-        const kolo_counters *counters = &records[w]->counters;
         json_t *one = json_object();
         json_object_set_new(one, "behind", integer_text((uint64_t)records[w]->behind));
-        json_object_set_new(one, "updates", integer_text((uint64_t)counters->updates));
-        json_object_set_new(one, "waiting", integer_text((uint64_t)counters->accumulated_batches));
-        json_object_set_new(one, "waiting_samples", real_text(counters->accumulated_samples));
-        json_object_set_new(one, "loss_scale", real_text(counters->loss_scale));
-        json_object_set_new(one, "sample_scale", real_text(counters->sample_scale));
-        json_object_set_new(one, "good", integer_text((uint64_t)counters->good));
+        add_counters(one, model, &records[w]->counters);
         json_array_append_new(list, one);
     }
     return list;
@@ -257,13 +250,15 @@ static json_t *records_to_json(const kolo_model *model, kolo_worker_record *cons
 static json_t *state_to_json(const kolo_model *model, bool waiting, kolo_worker_record *const *records)
 {
     const kolo_position *at = &model->position;
+    kolo_counters counters = model->trainer->replicas[0].counters;
+    if (!waiting) counters.accumulated_batches = 0, counters.accumulated_samples = 0;
     json_t *state =
         json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "optimizer", model->settings.optimizer.kind->name,
                   "learning_rate", real_text(model->learning_rate), "compiled_rate", real_text(model->compiled_rate),
                   "seed", integer_text(model->seed), "epoch", integer_text((uint64_t)at->epoch), "step",
                   integer_text((uint64_t)at->step), "samples", integer_text((uint64_t)at->samples), "batch",
                   integer_text((uint64_t)at->batch), "numbers", numbers_to_json(&model->numbers));
-    if (state) add_counters(state, model, waiting);
+    if (state) add_counters(state, model, &counters);
     if (state && records) json_object_set_new(state, "strategy", json_string(kolo_model_strategy(model)->name));
     if (state && records) json_object_set_new(state, "workers", records_to_json(model, records));
     if (state && model->kept.count > 0) json_object_set_new(state, "kept", kept_to_json(&model->kept));
@@ -450,25 +445,16 @@ static kolo_status read_counters(const kolo_model *model, const json_t *state, k
                      (long long)waiting);
 }
 
-static kolo_status read_record(const json_t *from, kolo_worker_record *record)
+static kolo_status read_record(const kolo_model *model, const json_t *from, kolo_worker_record *record)
 {
-    kolo_counters *counters = &record->counters;
-    uint64_t behind, updates, waiting, good;
+    uint64_t behind;
     KOLO_TRY(read_integer(from, "behind", INT64_MAX, &behind));
-    KOLO_TRY(read_integer(from, "updates", INT64_MAX, &updates));
-    KOLO_TRY(read_integer(from, "waiting", INT32_MAX, &waiting));
-    KOLO_TRY(read_integer(from, "good", INT32_MAX, &good));
-    KOLO_TRY(read_real(json_object_get(from, "waiting_samples"), "waiting_samples", &counters->accumulated_samples));
-    KOLO_TRY(read_real(json_object_get(from, "loss_scale"), "loss_scale", &counters->loss_scale));
-    KOLO_TRY(read_real(json_object_get(from, "sample_scale"), "sample_scale", &counters->sample_scale));
     record->behind = (int64_t)behind;
-    counters->updates = (int64_t)updates;
-    counters->accumulated_batches = (int64_t)waiting;
-    counters->good = (int64_t)good;
-    return KOLO_OK;
+    return read_counters(model, from, &record->counters);
 }
 
-/* Whether the file has the workers of this training. Otherwise says what is dropped. */
+/* Whether the file has records for this strategy and number of workers. If it has others, warns that they are dropped.
+ */
 static bool has_same_workers(const kolo_model *model, const json_t *state)
 {
     const char *strategy = json_string_value(json_object_get(state, "strategy"));
@@ -488,17 +474,15 @@ static kolo_status read_records(const kolo_model *model, const json_t *state, lo
 {
     const json_t *list = json_object_get(state, "workers");
     int workers = kolo_workers_count(model->trainer);
-    size_t bytes = workers ? kolo_worker_record_bytes(model->trainer) : 0;
     if (!has_same_workers(model, state)) return KOLO_OK;
+    size_t bytes = kolo_worker_record_bytes(model->trainer);
     all->records = calloc((size_t)workers, sizeof *all->records);
     if (!all->records) return kolo_fail_memory((size_t)workers * bytes, "a checkpoint");
-    for (; all->workers < workers; all->workers++) {
-        kolo_worker_record *record = all->records[all->workers] = calloc(1, bytes);
+    while (all->workers < workers) {
+        kolo_worker_record *record = calloc(1, bytes);
         if (!record) return kolo_fail_memory((size_t)workers * bytes, "a checkpoint");
-        record->counters = kolo_counters_start(model);
-        kolo_status status = read_record(json_array_get(list, (size_t)all->workers), record);
-        if (status != KOLO_OK) free(record);
-        KOLO_TRY(status);
+        all->records[all->workers++] = record;
+        KOLO_TRY(read_record(model, json_array_get(list, (size_t)all->workers - 1), record));
     }
     return KOLO_OK;
 }
