@@ -229,4 +229,21 @@ static inline kolo_model *draw(uint64_t seed, kolo_shape *shape, bool *tokens)
     return model;
 }
 
+/* Samples with labels for a network that draw() has made. */
+static inline kolo_data *draw_data(uint64_t seed, int samples, kolo_shape shape, bool tokens)
+{
+    dice d = {seed};
+    int64_t elements = kolo_shape_count(shape);
+    float *features = malloc((size_t)(samples * elements) * sizeof *features);
+    int32_t *labels = malloc((size_t)samples * sizeof *labels);
+    for (int64_t i = 0; i < samples * elements; i++)
+        features[i] = tokens ? (float)roll_between(&d, 0, vocabulary - 1) : (float)roll(&d) * 0x1p-30f - 1;
+    for (int i = 0; i < samples; i++) labels[i] = roll_between(&d, 0, classes - 1);
+    kolo_data *data = kolo_data_from_arrays(features, labels, .samples = samples, .classes = classes,
+                                            .shape = {shape.dim[0], shape.dim[1], shape.dim[2]});
+    free(features);
+    free(labels);
+    return data;
+}
+
 #endif

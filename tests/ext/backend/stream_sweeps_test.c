@@ -75,7 +75,7 @@ static void one_lane_keeps_the_order(void **state)
 
 /* ---------------------------------------------------------------- failures */
 
-/* The first failure ends the sweep, at once or when the stream comes to it, and is told with its sentence. */
+/* The first failure ends the sweep, at once or when the stream reaches it, and the stream reports its sentence. */
 static void the_first_failure_ends_it(void **state)
 {
     (void)state;
@@ -97,7 +97,7 @@ static void the_first_failure_ends_it(void **state)
     }
 }
 
-/* A stream that waits for one that failed goes on: the failure is told by the one whose it is, once. */
+/* A stream that waits for a failed one continues. Only the failed stream reports the failure, once. */
 static void a_failure_belongs_to_its_stream(void **state)
 {
     (void)state;

@@ -14,7 +14,7 @@
 
 enum { SAMPLES = 100 };
 
-/* What else differs from network to network. */
+/* How a network is trained, drawn by its number. */
 typedef struct setting {
     int bucket_bytes, accumulate, batch, devices;
     kolo_precision precision;
@@ -35,21 +35,6 @@ static setting setting_of(int number)
     return made;
 }
 
-static kolo_data *some_data(kolo_shape shape, bool tokens, uint64_t seed)
-{
-    dice d = {seed};
-    int64_t elements = kolo_shape_count(shape);
-    float *features = malloc((size_t)(SAMPLES * elements) * sizeof *features);
-    int32_t labels[SAMPLES];
-    for (int64_t i = 0; i < SAMPLES * elements; i++)
-        features[i] = tokens ? (float)roll_between(&d, 0, vocabulary - 1) : (float)roll(&d) * 0x1p-30f - 1;
-    for (int i = 0; i < SAMPLES; i++) labels[i] = roll_between(&d, 0, classes - 1);
-    kolo_data *data = kolo_data_from_arrays(features, labels, .samples = SAMPLES, .classes = classes,
-                                            .shape = {shape.dim[0], shape.dim[1], shape.dim[2]});
-    free(features);
-    return data;
-}
-
 /* Each tenth network has statistics over the samples of all ranks, which are summed between the buckets. */
 static kolo_model *make(int number, kolo_shape *shape, bool *tokens)
 {
@@ -68,7 +53,7 @@ static uint64_t train(int number, int64_t bucket_bytes, int *buckets)
     kolo_shape shape;
     bool tokens;
     kolo_model *model = make(number, &shape, &tokens);
-    kolo_data *data = some_data(shape, tokens, (uint64_t)number);
+    kolo_data *data = draw_data((uint64_t)number, SAMPLES, shape, tokens);
     bool uneven = number % 8 == 6; /* the odd ranks have a device more */
     int devices = uneven ? s.devices + kolo_rank() % 2 : s.devices;
     bool half = s.precision != KOLO_FLOAT32 && !getenv("KOLO_BACKEND"); /* not on every CPU can the faster backend */

@@ -19,7 +19,7 @@ enum { MINUTES = 10, SAMPLES = 70, DEVICES = 4 };
 
 /* ---------------------------------------------------------------- trainings */
 
-/* What else differs from network to network. */
+/* How a network is trained, drawn by its number. */
 typedef struct setting {
     int bucket_bytes, accumulate, batch, microbatch, devices;
     kolo_precision precision;
@@ -40,21 +40,6 @@ static setting setting_of(int number)
     return made;
 }
 
-static kolo_data *some_data(kolo_shape shape, bool tokens, uint64_t seed)
-{
-    dice d = {seed};
-    int64_t elements = kolo_shape_count(shape);
-    float *features = malloc((size_t)(SAMPLES * elements) * sizeof *features);
-    int32_t labels[SAMPLES];
-    for (int64_t i = 0; i < SAMPLES * elements; i++)
-        features[i] = tokens ? (float)roll_between(&d, 0, vocabulary - 1) : (float)roll(&d) * 0x1p-30f - 1;
-    for (int i = 0; i < SAMPLES; i++) labels[i] = roll_between(&d, 0, classes - 1);
-    kolo_data *data = kolo_data_from_arrays(features, labels, .samples = SAMPLES, .classes = classes,
-                                            .shape = {shape.dim[0], shape.dim[1], shape.dim[2]});
-    free(features);
-    return data;
-}
-
 typedef struct trained {
     kolo_model *model;
     kolo_data *data;
@@ -68,7 +53,7 @@ static trained compiled(int number, int64_t buckets)
     bool tokens;
     trained t = {.with = setting_of(number)};
     t.model = draw((uint64_t)number, &shape, &tokens);
-    t.data = some_data(shape, tokens, (uint64_t)number);
+    t.data = draw_data((uint64_t)number, SAMPLES, shape, tokens);
     kolo_optimizer adam = kolo_adam(.learning_rate = 1e-2, .accumulate_steps = t.with.accumulate);
     rig_ok(kolo_compile(t.model, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 5, .precision = t.with.precision,
                         .optimizer = kolo_distributed(adam, .bucket_bytes = buckets ? buckets : t.with.bucket_bytes),
@@ -246,7 +231,7 @@ static trained watched(int64_t buckets)
 {
     trained t = {.with = {.batch = 24, .microbatch = 3, .devices = 3}};
     memset(&watch, 0, sizeof watch);
-    t.data = some_data((kolo_shape){3, {6, 5, 2}}, false, 3);
+    t.data = draw_data(3, SAMPLES, (kolo_shape){3, {6, 5, 2}}, false);
     t.model = kolo_sequential(kolo_input(6, 5, 2), kolo_conv2d(4, .kernel = {3, 3}), kolo_conv2d(5, .kernel = {2, 2}),
                               kolo_flatten(), kolo_dense(20), kolo_dense(classes));
     rig_ok(kolo_compile(t.model, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 5,

@@ -73,8 +73,8 @@ static void a_straggler_holds_up_nobody(void **state)
     kolo_data_free(&data);
 }
 
-/* Each worker stays in its second part until another one has begun to exchange with the first; the last exchanges of an
- * epoch have nobody who follows, so once is enough. */
+/* Each worker stays in its second part until another one has begun to exchange with the first; once is
+ * enough, since no worker follows the last exchanges of an epoch. */
 static void wait_for_company(const kolo_strategy *strategy, const kolo_exchange *mine)
 {
     static _Thread_local const float *first;
