@@ -117,15 +117,24 @@ static const item *find(const kolo_news *news, int64_t number)
     return found;
 }
 
-/* Waits until the news are told, or for longer than `seconds`, or the news have failed. */
-static void wait_for(kolo_news *news, int64_t number, double seconds)
+static bool is_told(const kolo_news *news, int64_t number)
+{
+    return news->told >= number;
+}
+
+/* Waits until one of the two conditions above is true, or the news have failed. Returns false if more than `seconds`
+ * have passed before (0: no limit). */
+static bool wait_until(kolo_news *news, bool (*condition)(const kolo_news *news, int64_t number), int64_t number,
+                       double seconds)
 {
     struct timespec until;
+    int late = 0;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += 1 + (time_t)seconds;
-    for (int late = 0; !late && news->told < number && !news->failed;)
+    while (!late && !news->failed && !condition(news, number))
         late = seconds > 0 ? pthread_cond_clockwait(&news->changed, &news->lock, CLOCK_MONOTONIC, &until)
                            : pthread_cond_wait(&news->changed, &news->lock);
+    return !late;
 }
 
 /* ---------------------------------------------------------------- listeners */
@@ -133,7 +142,7 @@ static void wait_for(kolo_news *news, int64_t number, double seconds)
 bool kolo_news_wait(kolo_news *news, int64_t number, double seconds, const void **data, size_t *bytes)
 {
     pthread_mutex_lock(&news->lock);
-    wait_for(news, number, seconds);
+    wait_until(news, is_told, number, seconds);
     const item *found = find(news, number);
     bool goes_on = found || !news->failed;
     *data = found ? found->data : NULL;
@@ -157,14 +166,8 @@ void kolo_news_leave(kolo_news *news, int listener)
 
 bool kolo_news_wait_until_heard(kolo_news *news, double seconds)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += 1 + (time_t)seconds;
-    int late = 0;
     pthread_mutex_lock(&news->lock);
-    while (!late && !news->failed && !all_heard(news, news->told))
-        late = seconds > 0 ? pthread_cond_clockwait(&news->changed, &news->lock, CLOCK_MONOTONIC, &until)
-                           : pthread_cond_wait(&news->changed, &news->lock);
+    bool heard = wait_until(news, all_heard, news->told, seconds);
     pthread_mutex_unlock(&news->lock);
-    return !late;
+    return heard;
 }
