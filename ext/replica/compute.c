@@ -38,6 +38,14 @@ kolo_status kolo_replica_attach(kolo_replica *replica, const kolo_data *data, in
 
 /* ---------------------------------------------------------------- the replica's shard */
 
+int64_t kolo_replica_microbatches(const kolo_replica *replica, int replicas, int64_t microbatches)
+{
+    const kolo_comm *group = replica->group;
+    bool rest_last = replica->trainer->model->settings.strategy.last_takes_remainder;
+    return kolo_shard_begin(microbatches, group->rank + replicas, group->size, rest_last) -
+           kolo_shard_begin(microbatches, group->rank, group->size, rest_last);
+}
+
 static kolo_shard shard_of(const kolo_replica *replica, const kolo_batch *batch)
 {
     const kolo_comm *group = replica->group;

@@ -73,16 +73,6 @@ bool kolo_overlap_is_on(const kolo_trainer *trainer)
     return trainer->overlap && trainer->overlap->on;
 }
 
-/* The microbatches of all replicas of the process. */
-static int64_t own_microbatches(const kolo_trainer *trainer)
-{
-    const kolo_comm *group = trainer->replicas[0].group;
-    bool rest_last = trainer->model->settings.strategy.last_takes_remainder;
-    int64_t all = trainer->batch_microbatches;
-    return kolo_shard_begin(all, group->rank + trainer->count, group->size, rest_last) -
-           kolo_shard_begin(all, group->rank, group->size, rest_last);
-}
-
 void kolo_overlap_begin(kolo_trainer *trainer)
 {
     kolo_overlap *overlap = trainer->overlap;
@@ -90,7 +80,9 @@ void kolo_overlap_begin(kolo_trainer *trainer)
     overlap->on = overlap->agreed && kolo_replica_completes(&trainer->replicas[0]);
     for (int i = 0; i < trainer->running; i++) trainer->replicas[i].engine->in_buckets = overlap->on;
     if (!overlap->on) return;
-    if (overlap->sums) kolo_buckets_begin(overlap->buckets, trainer->batch_microbatches, own_microbatches(trainer));
+    int64_t all = trainer->batch_microbatches;
+    if (overlap->sums)
+        kolo_buckets_begin(overlap->buckets, all, kolo_replica_microbatches(overlap->replica, trainer->count, all));
     else for_each_second(trainer, kolo_second_stream_begin);
 }
 

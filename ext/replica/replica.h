@@ -145,6 +145,9 @@ kolo_status kolo_replica_collect(kolo_replica *replica);
 /* Adds arrays.gradient to the accumulated gradients of earlier batches. If the group of batches is complete,
  * arrays.gradient becomes the sum. */
 kolo_status kolo_replica_accumulate(kolo_replica *replica);
+/* The number of microbatches that this replica and those behind it, `replicas` in all, compute of a batch of
+ * `microbatches`. */
+int64_t kolo_replica_microbatches(const kolo_replica *replica, int replicas, int64_t microbatches);
 /* In a batch that completes a group: adds the accumulated gradients of earlier batches to `count` elements of
  * arrays.gradient, from element `first` on, and sets them to zero. */
 kolo_status kolo_replica_add_accumulated(kolo_replica *replica, int64_t first, int64_t count);

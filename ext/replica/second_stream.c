@@ -80,19 +80,10 @@ kolo_status kolo_second_stream_read_times(kolo_replica *replica)
 
 /* ---------------------------------------------------------------- a step */
 
-static int64_t own_microbatches(const kolo_replica *replica)
-{
-    const kolo_trainer *trainer = replica->trainer;
-    const kolo_comm *group = replica->group;
-    bool rest_last = trainer->model->settings.strategy.last_takes_remainder;
-    int64_t all = trainer->batch_microbatches;
-    return kolo_shard_begin(all, group->rank + 1, group->size, rest_last) -
-           kolo_shard_begin(all, group->rank, group->size, rest_last);
-}
-
 void kolo_second_stream_begin(kolo_replica *replica)
 {
-    kolo_buckets_begin(replica->second->buckets, replica->trainer->batch_microbatches, own_microbatches(replica));
+    int64_t all = replica->trainer->batch_microbatches;
+    kolo_buckets_begin(replica->second->buckets, all, kolo_replica_microbatches(replica, 1, all));
 }
 
 static kolo_status open_comm(kolo_replica *replica)

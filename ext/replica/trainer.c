@@ -507,11 +507,8 @@ kolo_status kolo_trainer_settle(kolo_trainer *trainer)
 
 static int64_t microbatches_of(const kolo_replica *replica, int64_t samples)
 {
-    const kolo_comm *group = replica->group;
-    bool rest_last = replica->trainer->model->settings.strategy.last_takes_remainder;
-    int64_t microbatch = replica->trainer->microbatch, microbatches = (samples + microbatch - 1) / microbatch;
-    return kolo_shard_begin(microbatches, group->rank + 1, group->size, rest_last) -
-           kolo_shard_begin(microbatches, group->rank, group->size, rest_last);
+    int64_t microbatch = replica->trainer->microbatch;
+    return kolo_replica_microbatches(replica, 1, (samples + microbatch - 1) / microbatch);
 }
 
 static kolo_status reserve(kolo_replica *replica, int64_t samples)
