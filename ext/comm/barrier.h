@@ -23,9 +23,9 @@
 
 #define KOLO_CACHE_LINE      64
 #define KOLO_BARRIER_ABORTED 1u
-#define KOLO_YIELDS          200
+#define KOLO_YIELDS          200 /* looks at the word between which a member yields */
 #define KOLO_YIELD_LONG      1e-4 /* seconds after which another thread has computed on the yielded core */
-#define KOLO_YIELD_REST      4096
+#define KOLO_YIELD_REST      4096 /* waits */
 
 /* Zeros are a new barrier. `word` and `arrived` are in different cache lines, so that an arriving member does not slow
  * down those that read the word. */

@@ -35,7 +35,7 @@ typedef struct kolo_channel_kind {
     kolo_status (*receive)(kolo_channel *channel, double seconds, const void **data, size_t *bytes);
     /* From now on receive() fails, also one that waits. Any thread. */
     void (*interrupt)(kolo_channel *channel);
-    /* Takes NULL. What was sent last may be lost, unless the other end has received it. */
+    /* Takes NULL. The last messages are lost if the other end has not received them yet. */
     void (*close)(kolo_channel **channel);
 } kolo_channel_kind;
 

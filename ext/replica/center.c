@@ -223,7 +223,7 @@ static bool shard_has_more(const kolo_center *center, int shard)
            find_returned(center, shard) >= 0;
 }
 
-/* Whether there are batches that a worker who is left can train on. */
+/* Whether a batch is left for one of the workers that are not gone. */
 static bool batches_are_left(const kolo_center *center)
 {
     if (center->epoch.turns) return center->turn < center->epoch.turns->count;

@@ -41,7 +41,7 @@ static kolo_status send_and_wait(kolo_center_link *link, const kolo_channel_part
     return *bytes >= sizeof(kolo_reply) ? KOLO_OK : kolo_fail(KOLO_COMM, "a reply of %zu bytes", *bytes);
 }
 
-/* A request with its arrays, and its reply with what follows it. */
+/* A request and the arrays behind it, and the reply and the bytes behind it. */
 typedef struct exchange_of_messages {
     kolo_request request;
     kolo_channel_part arrays[3];

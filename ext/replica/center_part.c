@@ -65,7 +65,7 @@ void kolo_center_part_lose(kolo_center_part *part, int worker)
 
 typedef enum turn_state { COMES, NEVER_COMES, NOT_YET } turn_state;
 
-/* Whether the ticket of this number, before `ticket`, was a worker's who is gone. */
+/* Whether the worker that held ticket `number`, an earlier one than `ticket`, is gone. */
 static bool holder_is_gone(const kolo_center_part *part, const kolo_ticket *ticket, int64_t number)
 {
     int64_t before = ticket->number - 1 - number;

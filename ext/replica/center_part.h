@@ -22,9 +22,9 @@ typedef struct kolo_ticket {
      * before. */
     double samples, learning_rate;
     int64_t updates;
-    /* Who got the tickets before this one: holder[0] that of number - 1, holder[1] that of number - 2, …; -1: nobody
-     * who can be lost. A part needs it to leave out the ticket of a worker that has died with it. No more than one for
-     * each worker can be waited for. */
+    /* The workers that hold the tickets before this one: holder[0] the ticket number - 1, holder[1] number - 2, …; -1:
+     * its holder cannot die. A part leaves out the ticket of a worker that has died. There is at most one ticket for
+     * each worker, so the list is that long at most. */
     int16_t holder[KOLO_DEVICES_MAX];
     int holders;
 } kolo_ticket;

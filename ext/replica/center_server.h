@@ -36,7 +36,7 @@ kolo_status kolo_center_server_start(kolo_center_server *server);
 void kolo_center_server_close(kolo_center_server **server);
 
 /* News for all ranks, each with a number that both sides count. Rank 0 tells them; the first worker of each other rank
- * hears them, and waits until they are told. fail(): those that wait fail instead. */
+ * hears them, and waits until they are told. After fail() all that wait fail. */
 kolo_status kolo_center_server_tell(kolo_center_server *server, int64_t number, const void *data, size_t bytes);
 void kolo_center_server_fail(kolo_center_server *server);
 /* Waits until all ranks that are left have heard all news, or the news have failed. Fails after KOLO_STALL_LIMIT. */

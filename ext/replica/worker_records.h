@@ -30,9 +30,9 @@ kolo_status kolo_workers_note(kolo_trainer *trainer, kolo_worker_record *const *
 kolo_status kolo_workers_expect(kolo_trainer *trainer, kolo_worker_record *const **records);
 /* Workers begin anew: a checkpoint has no records for them. */
 void kolo_workers_forget(kolo_trainer *trainer);
-/* Before the first epoch of a kolo_fit() that goes on: workers go on from what was expected, or, after keep(), from
- * what they had before the fit began. All ranks call it. Without either it does nothing, as with a rank that has
- * neither. */
+/* Called by all ranks before the first epoch of a kolo_fit() with .resume. Workers continue from the records of
+ * expect(), which a checkpoint gave, or from those of keep(), which are their state before this fit. Without records on
+ * all ranks it does nothing. */
 kolo_status kolo_workers_keep(kolo_trainer *trainer);
 kolo_status kolo_workers_resume(kolo_trainer *trainer);
 /* At the end of an epoch: brings the records of other ranks to rank 0. The first is called by those ranks before they
