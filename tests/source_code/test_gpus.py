@@ -16,6 +16,12 @@ def pictures(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def larger_pictures(tmp_path_factory):
+    """Large enough for the three poolings of cifar10."""
+    return write_data(tmp_path_factory.mktemp("larger_pictures"), train=24, test=8, side=24)
+
+
+@pytest.fixture(scope="session")
 def table(tmp_path_factory):
     return write_table(tmp_path_factory.mktemp("higgs") / "table", rows=64)
 
@@ -50,10 +56,10 @@ def test_ranks_and_mirrored_gpus_equal_one(tmp_path, pictures):
 
 
 @pytest.mark.long("three trainings of ranks on simulated GPUs")
-def test_a_checkpoint_goes_on_with_ranks(tmp_path, pictures):
+def test_a_checkpoint_goes_on_with_ranks(tmp_path, larger_pictures):
     def cifar10(*options, epochs, ranks=None):
         options = ["--batch-size", 12 // (ranks or 1), "--deterministic", *options]
-        return train(tmp_path, pictures, *options, epochs=epochs, ranks=ranks, env=on_gpus(), program=BUILD / "bin/cifar10")
+        return train(tmp_path, larger_pictures, *options, epochs=epochs, ranks=ranks, env=on_gpus(), program=BUILD / "bin/cifar10")
 
     whole, file = cifar10(epochs=2), tmp_path / "run.safetensors"
     cifar10("--checkpoint", file, epochs=1)
