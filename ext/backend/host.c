@@ -8,6 +8,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+/* A pass over activations or weights crosses fewer entries of the TLB. */
+enum { HUGE_PAGE = 2 << 20 };
 
 kolo_status kolo_host_open(kolo_precision precision)
 {
@@ -18,8 +22,12 @@ kolo_status kolo_host_open(kolo_precision precision)
 
 void *kolo_host_allocate(size_t bytes)
 {
-    size_t rounded = kolo_align(bytes, KOLO_ALIGNMENT);
-    return rounded >= bytes ? aligned_alloc(64, rounded ? rounded : 64) : NULL;
+    bool large = bytes >= 2 * HUGE_PAGE;
+    size_t alignment = large ? HUGE_PAGE : 64, rounded = kolo_align(bytes, KOLO_ALIGNMENT);
+    if (rounded < bytes) return NULL;
+    void *memory = aligned_alloc(alignment, rounded ? rounded : 64);
+    if (memory && large) madvise(memory, rounded / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* a system may have none */
+    return memory;
 }
 
 void kolo_host_deallocate(void *memory)

@@ -286,9 +286,10 @@ void kolo_model_free(kolo_model **model)
 static void draw_uniform(int64_t count, double most, uint64_t key, float *weights)
 {
     float limit = (float)most;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i += 4) {
         kolo_random_block block = kolo_philox(key, (uint64_t)(i / 4), 0);
-        weights[i] = (2 * kolo_random_unit(block.word[i % 4]) - 1) * limit;
+        for (int64_t j = i; j < i + 4 && j < count; j++)
+            weights[j] = (2 * kolo_random_unit(block.word[j - i]) - 1) * limit;
     }
 }
 
