@@ -12,9 +12,9 @@
 
 #include "comm/sum.h"
 
-/* Bytes. Small enough that the chunks of eight members stay in the caches; large enough that a barrier costs less time
- * than copying. */
-enum { CHUNK = 1 << 18 };
+/* Bytes. The chunks of all members together are small enough to stay in the caches. A chunk is large enough that a
+ * barrier costs less time than copying. */
+enum { ALL_CHUNKS = 1 << 21, LEAST_CHUNK = 1 << 18 };
 
 /* Bytes. Up to here each member adds all values itself, which costs less time than a second barrier. */
 enum { SMALL = 1 << 12 };
@@ -36,10 +36,17 @@ struct kolo_shared_life {
     _Alignas(KOLO_CACHE_LINE) _Atomic uint64_t count;
 };
 
+/* Bytes of a chunk: whole cache lines. */
+static size_t chunk_bytes(int size)
+{
+    size_t share = ALL_CHUNKS / (size_t)size / KOLO_CACHE_LINE * KOLO_CACHE_LINE;
+    return share > LEAST_CHUNK ? share : LEAST_CHUNK;
+}
+
 size_t kolo_shared_bytes(int size)
 {
     return KOLO_CACHE_LINE + sizeof(struct kolo_shared_head) + (size_t)size * sizeof(struct kolo_shared_life) +
-           2 * (size_t)size * (sizeof(struct kolo_shared_record) + CHUNK);
+           2 * (size_t)size * (sizeof(struct kolo_shared_record) + chunk_bytes(size));
 }
 
 /* Lays out the memory, and allocates the process's own lists. */
@@ -53,7 +60,7 @@ static kolo_status open_memory(kolo_shared *shared, void *memory, int rank, int 
     struct kolo_shared_life *lives = (struct kolo_shared_life *)(begin + sizeof *head);
     struct kolo_shared_record *records = (struct kolo_shared_record *)(lives + size);
     char *chunks = (char *)(records + 2 * (size_t)size);
-    for (int i = 0; i < 2 * size; i++) slots[i] = chunks + (size_t)i * CHUNK;
+    for (int i = 0; i < 2 * size; i++) slots[i] = chunks + (size_t)i * chunk_bytes(size);
     *shared = (kolo_shared){.head = head,
                             .lives = lives,
                             .records = {records, records + size},
@@ -220,6 +227,11 @@ static bool is_small(int64_t count, kolo_type type)
     return (size_t)count * kolo_type_bytes(type) <= SMALL;
 }
 
+static int64_t chunk_elements(const kolo_shared *shared, kolo_type type)
+{
+    return (int64_t)(chunk_bytes(shared->size) / kolo_type_bytes(type));
+}
+
 /* The slice of a chunk that this member reduces. */
 static slice own_slice(const kolo_shared *shared, int64_t count, kolo_type type)
 {
@@ -285,7 +297,7 @@ static kolo_status allreduce_chunk(kolo_shared *shared, void *values, int64_t co
 void kolo_shared_answer_allreduce(kolo_shared *shared)
 {
     kolo_type type = (kolo_type)shared->made.type;
-    int64_t count = shared->made.count, most = CHUNK / (int64_t)kolo_type_bytes(type);
+    int64_t count = shared->made.count, most = chunk_elements(shared, type);
     for (int64_t at = 0; at < count; at += most) {
         unsigned turn = at == 0 ? shared->turn - 1 : shared->turn++; /* the meeting was the turn of the first chunk */
         int64_t chunk = count - at < most ? count - at : most;
@@ -300,7 +312,7 @@ kolo_status kolo_shared_allreduce(kolo_shared *shared, void *values, int64_t cou
                                   kolo_reduce_op reduction)
 {
     kolo_collective call = kolo_call_allreduce(count, type, reduction);
-    int64_t most = CHUNK / (int64_t)kolo_type_bytes(type), at = 0;
+    int64_t most = chunk_elements(shared, type), at = 0;
     do {
         KOLO_TRY(allreduce_chunk(shared, (char *)values + (size_t)at * kolo_type_bytes(type),
                                  count - at < most ? count - at : most, type, reduction, at == 0 ? &call : NULL));
@@ -312,16 +324,16 @@ kolo_status kolo_shared_allreduce(kolo_shared *shared, void *values, int64_t cou
 kolo_status kolo_shared_broadcast(kolo_shared *shared, void *data, size_t bytes, int root)
 {
     kolo_collective call = kolo_call_broadcast(bytes, root);
-    size_t at = 0;
+    size_t most = chunk_bytes(shared->size), at = 0;
     do {
         unsigned turn = shared->turn++;
-        size_t chunk = bytes - at < CHUNK ? bytes - at : CHUNK;
+        size_t chunk = bytes - at < most ? bytes - at : most;
         void *slot = shared->slots[turn % 2][root];
         if (shared->rank == root) kolo_copy_bytes(slot, (char *)data + at, chunk);
         if (at == 0) KOLO_TRY(gather_calls(shared, turn, &call));
         else wait_for_all(shared);
         if (shared->rank != root) kolo_copy_bytes((char *)data + at, slot, chunk);
-        at += CHUNK;
+        at += most;
     } while (at < bytes);
     return KOLO_OK;
 }
