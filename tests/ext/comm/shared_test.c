@@ -17,8 +17,9 @@
 
 enum { ROUNDS = 3 };
 
-/* Around a chunk of 2¹⁸ bytes, and several of them. */
-static const int64_t counts[] = {0, 1, 7, 1003, 65535, 65536, 65537, 32768, 200003};
+/* Floats. Around a chunk of 8, of 3 and of 2 members, and several chunks. */
+static const int64_t counts[] = {0,      1,      7,      1003,   32768,  65535,  65536, 65537,
+                                 174751, 174752, 174753, 262143, 262144, 262145, 600011};
 
 static bool check_floats(kolo_shared *shared, int64_t count, int round)
 {
