@@ -47,5 +47,9 @@ static void exchange_all(const kolo_strategy *strategy, const kolo_exchange *wor
     }
 }
 
-const kolo_strategy_kind kolo_easgd_kind = {
-    .name = "easgd", .replicas = replicas, .step = step, .exchange_all = exchange_all, .window = 1};
+const kolo_strategy_kind kolo_easgd_kind = {.name = "easgd",
+                                            .replicas = replicas,
+                                            .step = step,
+                                            .exchange_all = exchange_all,
+                                            .window = 1,
+                                            .writes_start = true};

@@ -117,12 +117,13 @@ static void simulate_turns(simulation *s, const char *script, int window, step_r
         }
 }
 
-/* xᵢ ← xᵢ − η·gᵢ − α(xᵢ − c), c ← c + α·Σᵢ(xᵢ − c), each of 3 workers with a batch in turn */
-static void simulate_easgd(simulation *s)
+/* xᵢ ← xᵢ − η·gᵢ − α(xᵢ − c), c ← c + α·Σᵢ(xᵢ − c) in the last step of each window of each of 3 workers */
+static void simulate_easgd(simulation *s, int window)
 {
     float alpha = (float)(0.1 * 4);
-    for (int b = 0; b < EPOCHS * BATCHES; b += WORKERS) {
-        for (int w = 0; w < WORKERS; w++) step_from_old(s, w, (b + w) % BATCHES);
+    for (int b = 0; b < EPOCHS * BATCHES; b += WORKERS * window) {
+        for (int w = 0; w < WORKERS; w++)
+            for (int k = 0; k < window; k++) step_from_old(s, w, (b + w * window + k) % BATCHES);
         for (int64_t i = 0; i < s->count; i++) {
             float sum = 0;
             for (int w = 0; w < WORKERS; w++) {
@@ -280,14 +281,15 @@ static void exchanges_of_all_have_the_bits_of_their_simulation(void **state)
     int count;
     const kolo_optimizer *optimizer = optimizers(&count);
     for (int o = 0; o < count; o++)
-        for (int which = 0; which < 4; which++) {
+        for (int which = 0; which < 5; which++) {
             float got[WEIGHTS];
             simulation *s = begin(optimizer[o]);
             const kolo_strategy strategies[] = {
                 kolo_easgd(.workers = WORKERS, .rho = 4), kolo_averaging(.workers = WORKERS),
-                kolo_local_sgd(.workers = WORKERS, .window = 1), kolo_local_sgd(.workers = WORKERS)};
-            static const int windows[] = {0, BATCHES / WORKERS, 1, 8};
-            if (which == 0) simulate_easgd(s);
+                kolo_local_sgd(.workers = WORKERS, .window = 1), kolo_local_sgd(.workers = WORKERS),
+                kolo_easgd(.workers = WORKERS, .rho = 4, .window = 2)};
+            static const int windows[] = {1, BATCHES / WORKERS, 1, 8, 2};
+            if (which == 0 || which == 4) simulate_easgd(s, windows[which]);
             else simulate_mean(s, windows[which]);
             train(strategies[which], optimizer[o], got);
             assert_memory_equal(got, s->c, sizeof got);
