@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "core/clock.h"
+#include "optimizers/optimizer.h"
 
 #define PAYLOAD 384 /* bytes of arguments that a command holds */
 
@@ -478,7 +479,13 @@ static kolo_status penalty(kolo_stream *stream, const kolo_update_job *job, doub
     return ENQUEUE(stream, do_penalty, job->spans, job->weights, to, job->span_count);
 }
 
-const kolo_update_kind kolo_enqueued_updates = {.has_rule = kolo_host_has_rule,
+/* As on a GPU, a custom optimizer that has only a function of the host is updated by the host. */
+static bool has_rule(const kolo_optimizer *optimizer)
+{
+    return optimizer->kind->rule != NULL;
+}
+
+const kolo_update_kind kolo_enqueued_updates = {.has_rule = has_rule,
                                                 .expect = kolo_host_expect_update,
                                                 .forget = kolo_host_forget_update,
                                                 .update = update,

@@ -102,8 +102,7 @@ static kolo_status open_arrays(kolo_replica *replica)
     size_t bytes = weight_bytes(replica);
     KOLO_TRY(import(replica, replica->weights, bytes, "a replica's weights", &arrays->weights));
     KOLO_TRY(import(replica, replica->gradient, bytes, "a replica's gradient", &arrays->gradient));
-    if (!replica->by_host)
-        KOLO_TRY(import(replica, replica->accumulated, bytes, "gradients of several batches", &arrays->accumulated));
+    KOLO_TRY(import(replica, replica->accumulated, bytes, "gradients of several batches", &arrays->accumulated));
     for (int i = 0; i < KOLO_OPTIMIZER_SLOTS && !replica->by_host; i++)
         KOLO_TRY(import(replica, replica->slots[i], bytes, "the optimizer's state", &arrays->slots[i]));
     return import(replica, replica->by_host ? NULL : replica->numbers, number_bytes(replica), "the optimizer's state",
@@ -279,10 +278,12 @@ kolo_status kolo_replica_store(kolo_replica *replica, bool state)
 
 kolo_status kolo_replica_fetch(kolo_replica *replica, bool state)
 {
-    if (!replica->engine || replica->by_host) return KOLO_OK; /* the host's arrays are up to date */
-    KOLO_TRY(move(replica, replica->weights, replica->arrays.weights, weight_bytes(replica), false));
+    if (!replica->engine) return KOLO_OK; /* the host's arrays are up to date */
     if (state) KOLO_TRY(move_state(replica, false));
-    if (state) KOLO_TRY(kolo_replica_synchronize_scaling(replica));
+    if (!replica->by_host) {
+        KOLO_TRY(move(replica, replica->weights, replica->arrays.weights, weight_bytes(replica), false));
+        if (state) KOLO_TRY(kolo_replica_synchronize_scaling(replica));
+    }
     return kolo_replica_streams(replica)->synchronize(replica->stream);
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "losses/loss.h"
+#include "optimizers/optimizer.h"
 #include "replica/trainer.h"
 
 #define MINUTES 3
@@ -227,9 +228,16 @@ static void samples_come_in_any_way(void **state)
     compare((training){.model = placed, .optimizer = *adam(), .batch = 13, .changed = true, .watched = true}, 0);
 }
 
+static void descend(const kolo_update *update)
+{
+    for (int64_t i = 0; i < update->count; i++)
+        update->weights[i] -= (float)(update->learning_rate * update->scale) * update->gradient[i];
+}
+
 static void updates_are_the_hosts(void **state)
 {
     (void)state;
+    static const kolo_optimizer_kind own = {.name = "own", .learning_rate = 0.05, .update = descend};
     const kolo_optimizer optimizers[] = {
         kolo_sgd(.learning_rate = 0.1, .momentum = 0.9, .clip_value = 0.01),
         kolo_sgd(.learning_rate = 0.1, .nesterov = true, .momentum = 0.9, .clip_norm = 0.05),
@@ -240,6 +248,8 @@ static void updates_are_the_hosts(void **state)
         kolo_nadam(.learning_rate = 0.01),
         kolo_lamb(.learning_rate = 0.01),
         kolo_novograd(.learning_rate = 0.01),
+        {.kind = &own}, /* of the host alone */
+        {.kind = &own, .common.accumulate_steps = 3},
     };
     for (size_t o = 0; o < sizeof optimizers / sizeof *optimizers; o++)
         compare((training){.model = plain, .optimizer = optimizers[o], .batch = 16}, 0);
