@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "core/clock.h"
+#include "core/grow.h"
 #include "optimizers/optimizer.h"
 
 #define PAYLOAD 384 /* bytes of arguments that a command holds */
@@ -21,7 +22,8 @@ typedef struct command {
 
 typedef struct command_list {
     command *commands;
-    int64_t count, room;
+    int64_t count;
+    size_t room;
 } command_list;
 
 struct kolo_captured_graph {
@@ -53,13 +55,8 @@ struct kolo_event {
 
 static kolo_status append(command_list *list, const command *added)
 {
-    if (list->count == list->room) {
-        int64_t room = 2 * list->room + 64;
-        command *grown = realloc(list->commands, (size_t)room * sizeof *grown);
-        if (!grown) return kolo_fail_memory((size_t)room * sizeof *grown, "work that is enqueued");
-        list->commands = grown;
-        list->room = room;
-    }
+    KOLO_TRY(kolo_make_room(&list->commands, &list->room, (size_t)list->count + 1, sizeof *added,
+                            "work that is enqueued"));
     list->commands[list->count++] = *added;
     return KOLO_OK;
 }

@@ -3,13 +3,15 @@
 #include <stdlib.h>
 
 #include "callbacks/callbacks.h"
+#include "core/grow.h"
 #include "core/written.h"
 #include "core/clock.h"
 
 /* A growing list of times. */
 typedef struct times {
     double *seconds;
-    int count, room;
+    int count;
+    size_t room;
 } times;
 
 typedef struct state {
@@ -32,13 +34,7 @@ static void release(kolo_callback *self)
 
 static kolo_status add(times *list, double seconds)
 {
-    if (list->count == list->room) {
-        int room = list->room ? 2 * list->room : 256;
-        double *grown = realloc(list->seconds, (size_t)room * sizeof *grown);
-        if (!grown) return kolo_fail_memory((size_t)room * sizeof *grown, "times of batches");
-        list->seconds = grown;
-        list->room = room;
-    }
+    KOLO_TRY(kolo_make_room(&list->seconds, &list->room, (size_t)list->count + 1, sizeof seconds, "times of batches"));
     list->seconds[list->count++] = seconds;
     return KOLO_OK;
 }

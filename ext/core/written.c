@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Returns the place after the closing quote of a string or character. */
@@ -67,11 +68,16 @@ static const char *skip_element(const char *p)
 /* Reads `[3]` or `[3 ... 5]`. false if the text has no numbers there: a constant's value is not in the text. */
 static bool read_designator(const char *p, int *first, int *last)
 {
-    int read = 0;
-    if (sscanf(p, "[ %d ... %d ]%n", first, last, &read) == 2 && read > 0) return true;
-    if (sscanf(p, "[ %d ]%n", first, &read) != 1 || read == 0) return false;
-    *last = *first;
-    return true;
+    char *end;
+    *first = *last = (int)strtol(p + 1, &end, 10);
+    if (end == p + 1) return false;
+    p = end + strspn(end, " ");
+    if (strncmp(p, "...", 3) == 0) {
+        *last = (int)strtol(p + 3, &end, 10);
+        if (end == p + 3) return false;
+        p = end + strspn(end, " ");
+    }
+    return *p == ']';
 }
 
 /* Whether the list, whose text begins with its brace, contains that element. */

@@ -15,17 +15,6 @@ void kolo_arrays_free(kolo_arrays *arrays)
     *arrays = (kolo_arrays){0};
 }
 
-kolo_status kolo_grow(void *block, size_t *room, size_t wanted, size_t element, const char *what)
-{
-    void **memory = block;
-    size_t larger = *room * 2 > wanted ? *room * 2 : wanted;
-    void *moved = realloc(*memory, larger * element);
-    if (!moved) return kolo_fail_memory(larger * element, what);
-    *memory = moved;
-    *room = larger;
-    return KOLO_OK;
-}
-
 kolo_status kolo_names_copy(const char *const *list, int count, char ***names)
 {
     size_t pointers = (size_t)count * sizeof **names, size = pointers + 1;

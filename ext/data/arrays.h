@@ -42,14 +42,6 @@ typedef struct kolo_arrays {
 /* Frees all arrays and sets the struct to zero. */
 void kolo_arrays_free(kolo_arrays *arrays);
 
-/* Makes room for `wanted` elements of `element` bytes in *block, a pointer to memory from malloc that has room for
- * *room of them, and at least doubles it if it is too small. `what`: for an error. */
-kolo_status kolo_grow(void *block, size_t *room, size_t wanted, size_t element, const char *what);
-static inline kolo_status kolo_make_room(void *block, size_t *room, size_t wanted, size_t element, const char *what)
-{
-    return wanted <= *room ? KOLO_OK : kolo_grow(block, room, wanted, element, what);
-}
-
 /* Copies a list of strings into one block from malloc. */
 kolo_status kolo_names_copy(const char *const *list, int count, char ***names);
 

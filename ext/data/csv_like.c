@@ -36,25 +36,25 @@ static kolo_status no_label(const kolo_csv_table *table, const kolo_arrays *like
     return KOLO_OK;
 }
 
-kolo_status kolo_csv_roles_follow(kolo_csv_table *table, const kolo_data *data, int *label)
+kolo_status kolo_csv_roles_follow(kolo_csv_table *table, const kolo_data *like, int *label)
 {
     const kolo_csv_args *args = table->args;
-    const kolo_arrays *like = kolo_data_arrays(data);
-    bool by_name = table->header && like->column_names, labelled = data->has_labels || data->has_targets;
-    bool adds_label = !labelled && table->count > like->file_columns;
-    if (!by_name && !adds_label && table->count != like->file_columns) {
+    const kolo_arrays *arrays = kolo_data_arrays(like);
+    bool by_name = table->header && arrays->column_names, labelled = like->has_labels || like->has_targets;
+    bool adds_label = !labelled && table->count > arrays->file_columns;
+    if (!by_name && !adds_label && table->count != arrays->file_columns) {
         if (names_roles(args)) return KOLO_OK;
-        return kolo_fail(KOLO_FORMAT, "%s: wanted %d columns, as .like has, got %d", args->path, like->file_columns,
+        return kolo_fail(KOLO_FORMAT, "%s: wanted %d columns, as .like has, got %d", args->path, arrays->file_columns,
                          table->count);
     }
     if (!adds_label) *label = -1;
     for (int i = 0; i < table->count; i++) {
-        int same = same_column(table, i, like);
-        kolo_column_role role = same < 0 ? KOLO_COLUMN_FEATURE : like->roles[same];
+        int same = same_column(table, i, arrays);
+        kolo_column_role role = same < 0 ? KOLO_COLUMN_FEATURE : arrays->roles[same];
         if (role == KOLO_COLUMN_LABEL) *label = i;
         else if (role == KOLO_COLUMN_DROPPED || !args->weight_column) table->columns[i].role = role;
     }
-    return labelled && *label < 0 && !args->no_label && !args->label_column ? no_label(table, like) : KOLO_OK;
+    return labelled && *label < 0 && !args->no_label && !args->label_column ? no_label(table, arrays) : KOLO_OK;
 }
 
 /* ------------------------------------------------------------------------------------------ their values */

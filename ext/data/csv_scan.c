@@ -1,6 +1,7 @@
 /* The rows and cells of a CSV file: see csv_scan.h. */
 #define _GNU_SOURCE
 #include "data/csv_scan.h"
+#include "core/grow.h"
 #include "data/arrays.h"
 #include "data/reader.h"
 

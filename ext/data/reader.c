@@ -258,7 +258,7 @@ kolo_status kolo_reader_whole(const char *path, const char *what, uint8_t **byte
     *bytes = NULL;
     KOLO_TRY(kolo_reader_open(&file, path, what));
     kolo_status status = kolo_reader_take(file, INT64_MAX, bytes, size);
-    if (status == KOLO_OK) (*bytes)[*size] = 0;
+    if (*bytes) (*bytes)[*size] = 0;
     kolo_reader_close(file);
     return status;
 }

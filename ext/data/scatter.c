@@ -184,7 +184,7 @@ static kolo_status share_names(kolo_comm *ranks, int root, const char *const *li
     char *text = malloc(bytes), *at = text;
     const char **found = calloc((size_t)count, sizeof *found);
     kolo_status status = text && found ? KOLO_OK : kolo_fail_memory(bytes, "names");
-    for (int64_t i = 0; status == KOLO_OK && ranks->rank == root && i < count; i++) at = stpcpy(at, list[i]) + 1;
+    for (int64_t i = 0; status == KOLO_OK && list && i < count; i++) at = stpcpy(at, list[i]) + 1;
     if (status == KOLO_OK) status = ranks->kind->broadcast(ranks, text, bytes, root);
     at = text;
     for (int64_t i = 0; status == KOLO_OK && i < count; i++, at += strlen(at) + 1) found[i] = at;

@@ -3,6 +3,7 @@
  * vocabulary; the others are numbered by descending frequency, equally frequent words in descending order of their
  * bytes. A sample is `length` words; its labels are the words that follow each of them. Read dictionary.h first. */
 #include "core/utf8.h"
+#include "core/grow.h"
 #include "data/data.h"
 #include "data/dictionary.h"
 #include "data/reader.h"
@@ -103,7 +104,7 @@ static kolo_status add_characters(corpus *c, const char *line, size_t size)
 
 static kolo_status add_text(corpus *c, const char *text, size_t size)
 {
-    KOLO_TRY(kolo_make_room(&c->word, &c->word_room, size + 1, 1, "a line of a text"));
+    KOLO_TRY(kolo_make_room(&c->word, &c->word_room, size, 1, "a line of a text"));
     if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, size -= 3;
     while (size > 0) {
         const char *end = c->args->continuous ? NULL : memchr(text, '\n', size);

@@ -26,7 +26,8 @@ static void mark_outputs(const kolo_custom_call *call)
 /* Runs the kernel. A custom operation cannot report a failure, so after one the first element of each output is NaN. */
 static void compute(const kolo_custom_call *call)
 {
-    const kolo_fallback *fallback = (const kolo_fallback *)(const void *)call->args;
+    const void *args = call->args;
+    const kolo_fallback *fallback = args;
     const kolo_op *op = &fallback->plan.ops[0];
     void *memory[KOLO_OP_INS + KOLO_OP_OUTS];
     for (int i = 0; i < KOLO_OP_INS; i++)

@@ -1,5 +1,6 @@
 /* The reduction tree: see reduction_tree.h. */
 #include "engine/reduction_tree.h"
+#include "core/grow.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@ struct kolo_reduction {
     pthread_mutex_t lock;
     int64_t microbatches;
     kolo_node *nodes; /* the unfinished nodes, in any order */
-    int node_count, node_room;
+    int node_count;
+    size_t node_room;
     float **spare; /* gradients that were returned, for the next borrower */
     int spare_count, spare_room;
 };
@@ -95,13 +97,8 @@ bool kolo_node_siblings(const kolo_node *a, const kolo_node *b)
 /* Puts a node into the list, whose lock is held. The list grows with the threads that compute at the same time. */
 static kolo_status put(kolo_reduction *reduction, const kolo_node *node)
 {
-    if (reduction->node_count == reduction->node_room) {
-        int room = 2 * reduction->node_room + 32;
-        kolo_node *grown = realloc(reduction->nodes, (size_t)room * sizeof *grown);
-        if (!grown) return kolo_fail_memory((size_t)room * sizeof *grown, "the tree of sums");
-        reduction->nodes = grown;
-        reduction->node_room = room;
-    }
+    KOLO_TRY(kolo_make_room(&reduction->nodes, &reduction->node_room, (size_t)reduction->node_count + 1, sizeof *node,
+                            "the tree of sums"));
     reduction->nodes[reduction->node_count++] = *node;
     return KOLO_OK;
 }

@@ -10,6 +10,7 @@
 
 #include "comm/call.h"
 #include "core/clock.h"
+#include "core/grow.h"
 
 /* ---------------------------------------------------------------- opening and closing */
 
@@ -290,13 +291,8 @@ int64_t kolo_center_updates(kolo_center *center)
 
 static kolo_status give(kolo_center *center, kolo_center_worker_state *w, int batch, kolo_task *task)
 {
-    int room = w->room ? 2 * w->room : 16;
-    if (w->exchange.batches == w->room) {
-        int *more = realloc(w->batches, (size_t)room * sizeof *more);
-        if (!more) return kolo_fail_memory((size_t)room * sizeof *more, "the batches of a worker");
-        w->batches = more;
-        w->room = room;
-    }
+    KOLO_TRY(kolo_make_room(&w->batches, &w->room, (size_t)w->exchange.batches + 1, sizeof batch,
+                            "the batches of a worker"));
     w->batches[w->exchange.batches++] = batch;
     w->trains = true;
     w->given_at = kolo_now();

@@ -232,7 +232,7 @@ static void add_offer(const kolo_center_link *link, const kolo_offer *offer, int
 static kolo_status take(const exchange_of_messages *with, void *room, size_t bytes)
 {
     if (with->bytes != bytes) return kolo_fail(KOLO_COMM, "a server sent %zu bytes, wanted %zu", with->bytes, bytes);
-    memcpy(room, with->data, bytes);
+    if (bytes > 0) memcpy(room, with->data, bytes);
     return KOLO_OK;
 }
 

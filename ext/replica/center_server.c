@@ -233,7 +233,7 @@ static kolo_status allocate_offer(client *c)
     c->weights = malloc(bytes);
     c->start = args->kind->writes_start ? malloc(bytes) : NULL;
     c->gradient = args->kind->updates_center ? malloc(bytes) : NULL;
-    c->bytes = args->keeps ? malloc(most) : NULL;
+    c->bytes = args->keeps ? malloc(most + 1) : NULL;
     bool lacks = !c->weights || (args->kind->writes_start && !c->start) ||
                  (args->kind->updates_center && !c->gradient) || (args->keeps && !c->bytes);
     return lacks ? kolo_fail_memory(bytes, "the weights of a worker") : KOLO_OK;

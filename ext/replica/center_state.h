@@ -13,7 +13,7 @@ typedef struct kolo_center_worker_state {
     kolo_exchange exchange;
     int64_t exchanged_at; /* the number of exchanges after its last one */
     int *batches;         /* [exchange.batches], those since its last exchange, with the one that it trains on */
-    int room;
+    size_t room;
     int turn, position; /* with an order: where it looks for its next turn; batches of that turn that it was given */
     bool trains;        /* it was given a batch and has not reported it */
     bool admitted;      /* it is on its way through the parts */

@@ -5,20 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/grow.h"
 #include "core/json.h"
 
 /* ---------------------------------------------------------------- lists */
 
 kolo_status kolo_turns_add(kolo_turns *turns, int worker, const int *batch, int batches)
 {
-    int room = turns->room ? 2 * turns->room : 64;
     size_t bytes = (size_t)batches * sizeof *batch;
-    if (turns->count == turns->room) {
-        kolo_turn *more = realloc(turns->turn, (size_t)room * sizeof *more);
-        if (!more) return kolo_fail_memory((size_t)room * sizeof *more, "the order of exchanges");
-        turns->turn = more;
-        turns->room = room;
-    }
+    KOLO_TRY(kolo_make_room(&turns->turn, &turns->room, (size_t)turns->count + 1, sizeof *turns->turn,
+                            "the order of exchanges"));
     int *copy = malloc(bytes + 1);
     if (!copy) return kolo_fail_memory(bytes, "the order of exchanges");
     if (batches > 0) memcpy(copy, batch, bytes);

@@ -15,7 +15,8 @@ typedef struct kolo_turn {
 /* The exchanges of an epoch, in their order. Zeros: none. */
 typedef struct kolo_turns {
     kolo_turn *turn; /* [count] */
-    int count, room;
+    int count;
+    size_t room;
 } kolo_turns;
 
 /* The exchanges of several epochs. Zeros: none. */

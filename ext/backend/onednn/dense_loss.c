@@ -88,7 +88,7 @@ static kolo_status add_logits(kolo_kernel *kernel, kolo_plan *plan, const kolo_o
 {
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
     dnnl_memory_desc_t x, any, plain, bias, logits;
-    dnnl_primitive_desc_t made;
+    dnnl_primitive_desc_t made = NULL;
     bool biased = op->in[2] >= 0;
     KOLO_TRY(matrix(rows, c->inputs, c->type, dnnl_ab, &x));
     KOLO_TRY(matrix(c->inputs, c->outputs, c->type, dnnl_format_tag_any, &any));
@@ -114,7 +114,7 @@ static kolo_status add_dx(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *o
 {
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
     dnnl_memory_desc_t dlogits, any, plain, dx;
-    dnnl_primitive_desc_t made;
+    dnnl_primitive_desc_t made = NULL;
     KOLO_TRY(matrix(rows, c->outputs, c->type, dnnl_ab, &dlogits));
     KOLO_TRY(matrix(c->outputs, c->inputs, c->type, dnnl_format_tag_any, &any));
     KOLO_TRY(matrix(c->outputs, c->inputs, dnnl_f32, dnnl_ba, &plain));
@@ -147,7 +147,7 @@ static kolo_status add_dkernel(kolo_kernel *kernel, const kolo_op *op, const chu
 {
     const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
     dnnl_memory_desc_t x, transposed, dlogits, dkernel;
-    dnnl_primitive_desc_t made;
+    dnnl_primitive_desc_t made = NULL;
     KOLO_TRY(matrix(rows, c->inputs, c->type, dnnl_ab, &x));
     KOLO_TRY(matrix(c->inputs, rows, c->type, dnnl_ba, &transposed));
     KOLO_TRY(matrix(rows, c->outputs, c->type, dnnl_ab, &dlogits));
