@@ -25,8 +25,9 @@ void *kolo_host_allocate(size_t bytes)
     bool large = bytes >= 2 * HUGE_PAGE;
     size_t alignment = large ? HUGE_PAGE : 64, rounded = kolo_align(bytes, KOLO_ALIGNMENT);
     if (rounded < bytes) return NULL;
-    void *memory = aligned_alloc(alignment, rounded ? rounded : 64);
-    if (memory && large) madvise(memory, rounded / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* a system may have none */
+    void *memory = NULL;
+    if (posix_memalign(&memory, alignment, rounded ? rounded : 64) != 0) return NULL;
+    if (large) madvise(memory, rounded / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* a system may have none */
     return memory;
 }
 

@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 
-#define KOLO_CHANNEL_ADDRESS 256 /* bytes, with the terminating 0 */
+#define KOLO_CHANNEL_ADDRESS 512 /* bytes, with the terminating 0 */
 
 typedef struct kolo_channel kolo_channel;
 

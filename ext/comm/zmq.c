@@ -14,6 +14,7 @@
 #include <zmq.h>
 
 #include "comm/channel.h"
+#include "comm/zmq_addresses.h"
 #include "comm/zmq_comm.h"
 #include "core/clock.h"
 #include "core/plugin.h"
@@ -29,6 +30,7 @@ struct kolo_channel {
     int interrupted;   /* an eventfd; -1: not open */
     int peer;          /* the file descriptor of the listening end's connection; -1: not known yet */
     bool listens;
+    char far_end[KOLO_CHANNEL_ADDRESS]; /* " from tcp://HOST:PORT", of a connecting end between hosts */
 };
 
 static kolo_status failed(const char *what)
@@ -81,23 +83,16 @@ static kolo_status make(bool listens, bool one_host, kolo_channel **channel)
     return open_sockets(made, one_host);
 }
 
-/* Writes the host's name, which the other hosts of a job can resolve. */
-static kolo_status host_name(char *name, size_t size)
-{
-    if (gethostname(name, size) == 0) return KOLO_OK;
-    return kolo_fail(KOLO_COMM, "cannot find the name of this host");
-}
-
-/* Binds a free port, and writes "tcp://HOST:PORT KEY". */
+/* Binds a free port, and writes "PORT KEY HOSTS", where HOSTS are kolo_addresses_list()'s. */
 static kolo_status bind_port(kolo_channel *channel, bool one_host, const char *key, char *address)
 {
-    char bound[128], host[96] = "127.0.0.1";
+    char bound[128], hosts[KOLO_CHANNEL_ADDRESS - 64] = "127.0.0.1";
     size_t size = sizeof bound;
-    if (!one_host) KOLO_TRY(host_name(host, sizeof host));
+    if (!one_host) kolo_addresses_list(hosts, sizeof hosts);
     if (zmq_bind(channel->socket, one_host ? "tcp://127.0.0.1:*" : "tcp://*:*") != 0 ||
         zmq_getsockopt(channel->socket, ZMQ_LAST_ENDPOINT, bound, &size) != 0)
         return failed("cannot listen for other ranks");
-    snprintf(address, KOLO_CHANNEL_ADDRESS, "tcp://%.95s%s %s", host, strrchr(bound, ':'), key);
+    snprintf(address, KOLO_CHANNEL_ADDRESS, "%.7s %s %s", strrchr(bound, ':') + 1, key, hosts);
     return KOLO_OK;
 }
 
@@ -133,11 +128,17 @@ static kolo_status connect_to(kolo_channel *channel, const char *endpoint, const
 
 static kolo_status channel_connect(const char *address, kolo_channel **channel)
 {
-    char endpoint[KOLO_CHANNEL_ADDRESS], key[KEY];
+    char port[8], key[KEY], hosts[KOLO_CHANNEL_ADDRESS], host[KOLO_CHANNEL_ADDRESS];
+    char endpoint[KOLO_CHANNEL_ADDRESS + 16];
     *channel = NULL;
-    if (sscanf(address, "%255s %40s", endpoint, key) != 2)
+    if (sscanf(address, "%7s %40s %511s", port, key, hosts) != 3)
         return kolo_fail(KOLO_INVALID, "wanted the address of a channel, got \"%.60s\"", address);
-    kolo_status status = make(false, strncmp(endpoint, "tcp://127.0.0.1:", 16) == 0, channel);
+    kolo_addresses_choose(hosts, host, sizeof host);
+    snprintf(endpoint, sizeof endpoint, "tcp://%s:%s", host, port);
+    bool one_host = strcmp(host, "127.0.0.1") == 0;
+    kolo_status status = make(false, one_host, channel);
+    if (status == KOLO_OK && !one_host)
+        snprintf((*channel)->far_end, sizeof(*channel)->far_end, " from %.400s", endpoint);
     if (status == KOLO_OK) status = connect_to(*channel, endpoint, key);
     if (status != KOLO_OK) channel_close(channel);
     return status;
@@ -166,7 +167,8 @@ static kolo_status wait_until_ready(kolo_channel *channel, short event, double s
                               {.fd = channel->interrupted, .events = ZMQ_POLLIN}};
     for (double until = kolo_now() + seconds;;) {
         long wait = seconds > 0 ? (long)((until - kolo_now()) * 1000) + 1 : -1;
-        if (seconds > 0 && kolo_now() > until) return kolo_fail(KOLO_COMM, "no answer for %g s", seconds);
+        if (seconds > 0 && kolo_now() > until)
+            return kolo_fail(KOLO_COMM, "no answer%s for %g s", channel->far_end, seconds);
         if (zmq_poll(items, 3, wait) < 0 && zmq_errno() != EINTR) return failed("cannot wait for a message");
         if (items[0].revents) return KOLO_OK; /* also for a message from before the end went */
         if (items[2].revents) return kolo_fail(KOLO_COMM, "the channel was interrupted");

@@ -57,12 +57,15 @@ static bool subnet_of(const struct sockaddr_in *address, struct subnet *subnet)
     return found;
 }
 
-/* Finds the subnet that contains both this host and `name`. */
+/* Finds the subnet that contains both this host and `name`; of this host itself none: zeros. */
 static bool subnet_towards(const char *name, struct subnet *subnet)
 {
     struct sockaddr_in there, here;
-    return resolve(name, &there) && source_towards(&there, &here) && subnet_of(&here, subnet) &&
-           (there.sin_addr.s_addr & subnet->mask) == subnet->address && here.sin_addr.s_addr != there.sin_addr.s_addr;
+    *subnet = (struct subnet){0};
+    if (host_is_local(name)) return true;
+    if (!resolve(name, &there) || !source_towards(&there, &here)) return false;
+    if (here.sin_addr.s_addr == there.sin_addr.s_addr) return true;
+    return subnet_of(&here, subnet) && (there.sin_addr.s_addr & subnet->mask) == subnet->address;
 }
 
 void network_common(const struct launch_hosts *hosts, char subnet[NETWORK_TEXT])
@@ -71,8 +74,8 @@ void network_common(const struct launch_hosts *hosts, char subnet[NETWORK_TEXT])
     subnet[0] = '\0';
     for (size_t i = 0; i < hosts->count; i++) {
         struct subnet one;
-        if (host_is_local(hosts->host[i].name)) continue;
         if (!subnet_towards(hosts->host[i].name, &one)) return;
+        if (!one.mask) continue;
         if (common.mask && (one.mask != common.mask || one.address != common.address)) return;
         common = one;
     }

@@ -118,10 +118,19 @@ static void hurry_mpirun(struct job *job)
     if (now + 2000 < job->kill_all_at) job->kill_all_at = now + 2000;
 }
 
+/* mpirun waits for ever for a host that does not answer any more. */
+static bool lost_a_host(const struct job *job)
+{
+    for (int i = 0; i < job->ranks; i++)
+        if (job->rank[i].lost_by) return true;
+    return false;
+}
+
 void job_release(struct job *job)
 {
     bool stay = job->interrupted || job->options->keep_going;
     bool all = job->ended == job->started && (job->started == job->ranks || job->ending);
+    if (all && !job->ending && lost_a_host(job)) job_end(job, SIGTERM, TERMINATE_GRACE);
     if (all && job->ending) hurry_mpirun(job);
     for (int i = 0; i < job->ranks && (all || !stay); i++) {
         struct job_rank *rank = &job->rank[i];

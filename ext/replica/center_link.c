@@ -10,7 +10,10 @@
 #include "runtime/fault.h"
 #include "runtime/runtime.h"
 
-#define HELLO_SECONDS 60 /* for a rank to answer after all have agreed to connect */
+/* For a rank to answer after all have agreed to connect; less than the stall limit, after which the others would tell
+ * that this rank has not come. */
+#define HELLO_SECONDS 30
+#define HELLO_SHARE   0.75 /* of the stall limit */
 
 struct kolo_center_link {
     const kolo_channel_kind *channels;
@@ -98,6 +101,12 @@ static const kolo_channel_kind *find_channels(void)
     return NULL;
 }
 
+static double hello_limit(void)
+{
+    double limit = HELLO_SHARE * kolo_stall_limit();
+    return limit > 0 && limit < HELLO_SECONDS ? limit : HELLO_SECONDS;
+}
+
 static kolo_status open_link(const kolo_server_args *args, int number, const char *address, kolo_center_link **link)
 {
     kolo_center_link *made = *link = calloc(1, sizeof *made);
@@ -107,7 +116,7 @@ static kolo_status open_link(const kolo_server_args *args, int number, const cha
     made->channels = find_channels();
     if (!made->channels) return KOLO_UNSUPPORTED;
     KOLO_TRY(made->channels->connect(address, &made->channel));
-    made->limit = HELLO_SECONDS;
+    made->limit = hello_limit();
     exchange_of_messages hello = make_request(made, KOLO_REQUEST_HELLO);
     KOLO_TRY(ask(made, &hello));
     made->limit = kolo_stall_limit();
