@@ -141,7 +141,8 @@ class Run:
         self.wrong += [f"left behind: {what}" for what in left]
 
     def show(self):
-        print(f"\n{' '.join(self.command())}", *self.wrong, self.said, sep="\n", flush=True)
+        what = f"{self.fault} of rank {self.rank} of {self.ranks} at step {self.step}"
+        print(f"\n{' '.join(self.command())}", *(f"wrong: {what}: {why}" for why in self.wrong), self.said, sep="\n", flush=True)
 
 
 def table(runs):
