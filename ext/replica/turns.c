@@ -170,16 +170,17 @@ kolo_status kolo_order_write(const char *path, const kolo_order_head *head, cons
 static kolo_status check_head(const char *path, json_t *whole, const kolo_order_head *head)
 {
     const char *strategy;
-    int workers, window, steps;
-    if (json_unpack(whole, "{s:s, s:i, s:i, s:i}", "strategy", &strategy, "workers", &workers, "window", &window,
+    json_int_t workers, window, steps;
+    if (json_unpack(whole, "{s:s, s:I, s:I, s:I}", "strategy", &strategy, "workers", &workers, "window", &window,
                     "steps", &steps) != 0)
         return kolo_fail(KOLO_FORMAT, "%s: wanted a file that .record has written, got other JSON", path);
     bool same = workers == head->workers && steps == head->steps && window == head->window;
     if (same && strcmp(strategy, head->strategy) == 0) return KOLO_OK;
     return kolo_fail(KOLO_INVALID,
                      "%s: wanted the exchanges of strategy %s with %d workers, %d batches an epoch and a window of %d, "
-                     "got those of %s with %d, %d and %d",
-                     path, head->strategy, head->workers, head->steps, head->window, strategy, workers, steps, window);
+                     "got those of %.40s with %lld, %lld and %lld",
+                     path, head->strategy, head->workers, head->steps, head->window, strategy, (long long)workers,
+                     (long long)steps, (long long)window);
 }
 
 static kolo_status read_turn(const char *path, json_t *from, const kolo_order_head *head, bool *seen, kolo_turns *turns)

@@ -75,6 +75,8 @@ static void wrong_files_are_sentences(void **state)
                 "adag with 2, 12 and 2");
     refuse_file("{\"strategy\": \"downpour\", \"workers\": 2, \"window\": 3, \"steps\": 12, \"epochs\": []}",
                 "got those of downpour with 2, 12 and 3");
+    refuse_file("{\"strategy\": \"downpour\", \"workers\": 2, \"window\": 3, \"steps\": 1099511627776, \"epochs\": []}",
+                "got those of downpour with 2, 1099511627776 and 3");
     refuse_file(HEAD "[]}", "wanted the exchanges of 1 epochs, got those of 0");
     refuse_file(HEAD "7}", "wanted the exchanges of 1 epochs, got those of 0");
     refuse_file(HEAD "[[[0, [0, 1]]]]}", "wanted 12 batches in an epoch, got 2");
