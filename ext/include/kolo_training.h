@@ -58,7 +58,8 @@ typedef struct kolo_strategy {
     bool staging; /* each device has memory for two batches: the next is copied while one computes */
 
     /* Only for strategies of workers: */
-    int workers; /* 1 to 256 threads, each with a replica; default: a worker on each device */
+    int workers; /* 1 to 256 threads of each rank, 256 in all, each with a replica; default: a worker on each device.
+                    Ranks of other hosts connect to rank 0's by IPv4, if they can at an address in a subnet of their own */
     int window;  /* batches that a worker trains on between two exchanges; default: the strategy's */
     int servers; /* 1 to the number of weight arrays, default 1: the centre is divided at the borders of arrays among so many
                     servers, with which different workers exchange at the same time. The results do not depend on it. Only
