@@ -53,8 +53,8 @@ def main():
     kind, suites = sys.argv[1], [f"kernel/{name}" for name in SUITES]
     with tempfile.TemporaryDirectory(prefix="kolo-sanitized-") as folder:
         folder, junit = Path(folder), Path(folder) / "tests.xml"
-        subprocess.run([sys.executable, "-m", "pytest", "-c", "pytest.ini", f"--junit-xml={junit}", "--tb=no",
-                        *(sys.argv[2:] or suites)], cwd=TESTS, env=environment(folder))  # fmt: skip
+        subprocess.run([sys.executable, "-m", "pytest", "-c", "pytest.ini", "-o", "addopts=-q -ra --import-mode=importlib",
+                        f"--junit-xml={junit}", "--tb=no", *(sys.argv[2:] or suites)], cwd=TESTS, env=environment(folder))  # fmt: skip
         cases = list(ElementTree.parse(junit).iter("testcase"))
         failed = sum(any(child.tag in ("failure", "error") for child in case) for case in cases)
         all_reports = [r for r in reports(folder) if re.search("runtime error|ERROR|WARNING", r)]
