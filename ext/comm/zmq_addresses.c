@@ -72,8 +72,9 @@ static void choose_address(char *words, char *chosen, size_t size)
     if (getifaddrs(&all) != 0) return;
     for (char *word = strtok_r(words, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
         struct in_addr address;
-        if (inet_pton(AF_INET, word, &address) != 1 || rate(address.s_addr, all) <= best) continue;
-        best = rate(address.s_addr, all);
+        int rating = inet_pton(AF_INET, word, &address) == 1 ? rate(address.s_addr, all) : 0;
+        if (rating <= best) continue;
+        best = rating;
         snprintf(chosen, size, "%s", word);
     }
     freeifaddrs(all);

@@ -3,12 +3,12 @@
  * replicas share one tree of sums, and those with memories of their own add up the sums that each of them has. A hang
  * is ended by alarm(). */
 #include "ext/core/small.h"
+#include "ext/optimizers/own_optimizer.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #include "losses/loss.h"
-#include "optimizers/optimizer.h"
 #include "replica/trainer.h"
 
 #define MINUTES 3
@@ -228,16 +228,9 @@ static void samples_come_in_any_way(void **state)
     compare((training){.model = placed, .optimizer = *adam(), .batch = 13, .changed = true, .watched = true}, 0);
 }
 
-static void descend(const kolo_update *update)
-{
-    for (int64_t i = 0; i < update->count; i++)
-        update->weights[i] -= (float)(update->learning_rate * update->scale) * update->gradient[i];
-}
-
 static void updates_are_the_hosts(void **state)
 {
     (void)state;
-    static const kolo_optimizer_kind own = {.name = "own", .learning_rate = 0.05, .update = descend};
     const kolo_optimizer optimizers[] = {
         kolo_sgd(.learning_rate = 0.1, .momentum = 0.9, .clip_value = 0.01),
         kolo_sgd(.learning_rate = 0.1, .nesterov = true, .momentum = 0.9, .clip_norm = 0.05),
@@ -248,8 +241,8 @@ static void updates_are_the_hosts(void **state)
         kolo_nadam(.learning_rate = 0.01),
         kolo_lamb(.learning_rate = 0.01),
         kolo_novograd(.learning_rate = 0.01),
-        {.kind = &own}, /* of the host alone */
-        {.kind = &own, .common.accumulate_steps = 3},
+        {.kind = &own_kind}, /* of the host alone */
+        {.kind = &own_kind, .common.accumulate_steps = 3},
     };
     for (size_t o = 0; o < sizeof optimizers / sizeof *optimizers; o++)
         compare((training){.model = plain, .optimizer = optimizers[o], .batch = 16}, 0);

@@ -2,15 +2,7 @@
  * are SGD's. */
 #include "ext/core/small.h"
 
-#include "optimizers/optimizer.h"
-
-static void descend(const kolo_update *update)
-{
-    for (int64_t i = 0; i < update->count; i++)
-        update->weights[i] -= (float)(update->learning_rate * update->scale) * update->gradient[i];
-}
-
-static const kolo_optimizer_kind own_kind = {.name = "own", .learning_rate = 0.05, .update = descend};
+#include "ext/optimizers/own_optimizer.h"
 
 static kolo_model *penalised_model(void)
 {
