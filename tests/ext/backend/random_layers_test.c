@@ -136,7 +136,7 @@ static double weights_distance(kolo_model *model, const float *got, const float 
 static bool agree(kolo_model *model, const outcome *got, const outcome *wanted, int samples, kolo_precision precision,
                   char what[96])
 {
-    double bound = precision == KOLO_FLOAT32 ? 1e-3 : 0.15, share = precision == KOLO_FLOAT32 ? 1e-2 : 5e-2;
+    double bound = precision == KOLO_FLOAT32 ? 1e-3 : 0.15, share = precision == KOLO_MIXED_BF16 ? 5e-2 : 1e-2;
     const char *where = "";
     double loss = fabs(got->loss - wanted->loss) / (fabs(wanted->loss) + 1);
     double outputs = distance(got->outputs, wanted->outputs, samples * classes, 0.1);
