@@ -2,6 +2,7 @@
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import patience
@@ -46,9 +47,12 @@ def mpirun(ranks, *command, threads=1, limit=60, stall_limit=None):
     environment |= {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "KOLO_THREADS": str(threads)}
     environment |= {} if stall_limit is None else {"KOLO_STALL_LIMIT": str(stall_limit)}
     start = patience.now()
-    result = patience.run(
-        ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-H", f"localhost:{ranks}", "-np", str(ranks), *command],
-        env=environment, capture_output=True, text=True, timeout=limit, stdin=subprocess.DEVNULL,
-    )
+    # mpirun removes the folder of all jobs when it ends, perhaps between another's two mkdir: each has a folder of its own
+    with tempfile.TemporaryDirectory(prefix="mpirun") as folder:
+        result = patience.run(
+            ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-H", f"localhost:{ranks}", "-np", str(ranks), *command],
+            env=environment | {"OMPI_MCA_orte_tmpdir_base": folder}, capture_output=True, text=True, timeout=limit,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
     result.seconds = patience.now() - start
     return result

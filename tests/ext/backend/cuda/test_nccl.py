@@ -48,10 +48,12 @@ def trained(ranks, *cases, gpus=4, told=(), **variables):
 
 
 def close(ones, others, bound):
+    """bfloat16 rounds to 8 bits, in another order on each kind of CPU."""
     for case, one in ones.items():
+        limit = 2**-8 if case == "bf16" else bound
         norm, loss = map(float, one[1:3])
-        assert float(others[case][1]) == pytest.approx(norm, rel=bound), case
-        assert float(others[case][2]) == pytest.approx(loss, rel=bound, nan_ok=True), case
+        assert float(others[case][1]) == pytest.approx(norm, rel=limit), case
+        assert float(others[case][2]) == pytest.approx(loss, rel=limit, nan_ok=True), case
         assert others[case][3:] == one[3:], case
 
 
