@@ -72,6 +72,7 @@ static void greet(struct job *job, struct job_link *link, const struct frame *fr
     link->rank = (int)number;
     job->started++;
     if (job->ending) wire_print(&link->wire, FRAME_END, "%d 0", SIGKILL);
+    if (job->started == job->ranks) job_release(job);
 }
 
 static void note_failure(struct job *job, int number)

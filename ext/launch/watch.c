@@ -129,10 +129,11 @@ static bool lost_a_host(const struct job *job)
 void job_release(struct job *job)
 {
     bool stay = job->interrupted || job->options->keep_going;
-    bool all = job->ended == job->started && (job->started == job->ranks || job->ending);
+    bool begun = job->started == job->ranks || job->ending; /* else mpirun may end the job before every rank is known */
+    bool all = job->ended == job->started && begun;
     if (all && !job->ending && lost_a_host(job)) job_end(job, SIGTERM, TERMINATE_GRACE);
     if (all && job->ending) hurry_mpirun(job);
-    for (int i = 0; i < job->ranks && (all || !stay); i++) {
+    for (int i = 0; i < job->ranks && begun && (all || !stay); i++) {
         struct job_rank *rank = &job->rank[i];
         if (!rank->wire || !rank->ended || rank->released) continue;
         wire_send(rank->wire, FRAME_LEAVE, NULL, 0);
@@ -280,6 +281,7 @@ static void keep_time(struct job *job)
     if (!job->ending && job->started < job->ranks && clock_passed(job->start_by)) {
         job->start_timed_out = true;
         job_end(job, SIGTERM, TERMINATE_GRACE);
+        job_release(job);
     }
     if (job->output.queue.closed && !job->ending) job_interrupt(job, SIGPIPE); /* the output cannot be written */
     if (clock_passed(job->leftovers_at)) {

@@ -327,6 +327,14 @@ def test_failed_rank_is_named(programs, how, code, wanted, wrong):
     assert b"mpirun" not in job.err and b"------" not in job.err  # its boilerplate
 
 
+def test_a_rank_that_ends_before_another_starts_is_named(programs, tmp_path):
+    """mpirun would end the job when it sees the end of rank 1, before kolorun knows of rank 2."""
+    leave_or_meet = f'test $OMPI_COMM_WORLD_RANK = 1 || {{ touch {tmp_path}/begun; exec "{programs}/misbehave" hang 0; }}'
+    late = {"LD_PRELOAD": str(programs / "late"), "LATE_AFTER": str(tmp_path / "begun")}
+    job = run("-np", 3, "sh", "-c", leave_or_meet, env=late)
+    assert re.fullmatch(r"rank 1 \(.*\): exited with code 0 before MPI_Finalize, while other ranks needed it", *sentences(job.err))
+
+
 def test_last_words_are_the_last_five_lines(programs):
     said = sentences(run("-np", 2, programs / "misbehave", "words").err)
     assert said[0].endswith("exited with code 4; its last words:")
