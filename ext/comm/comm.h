@@ -91,6 +91,7 @@ typedef struct kolo_message_watch {
     double limit; /* seconds after which a send() or receive() that waits fails; 0: none */
     bool copies; /* send() copies the data, so that the caller may free them after a failure */
     bool failed; /* a send() or receive() has failed; the later ones fail at once */
+    char why[600]; /* the sentence of that failure */
 } kolo_message_watch;
 
 struct kolo_comm {

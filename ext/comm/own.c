@@ -23,14 +23,16 @@ kolo_status kolo_own_comm_check(const kolo_own_comm *own)
                      kolo_own_comm_name(own));
 }
 
-/* A message that failed has told why. */
+/* A message that failed has told why; the sentence here is for a caller that reports it elsewhere. */
 kolo_status kolo_own_allreduce(const kolo_own_comm *own, kolo_comm *ranks, kolo_message_watch watch, float *values,
                                int64_t count)
 {
     ranks->watch = &watch;
     kolo_status status = own->allreduce(values, count, own->user);
     ranks->watch = NULL;
-    if (watch.failed) return KOLO_COMM;
+    if (watch.failed)
+        return kolo_fail(KOLO_COMM, "comm %s: the sum of %lld floats failed: %s", kolo_own_comm_name(own),
+                         (long long)count, watch.why);
     if (status == KOLO_OK) return KOLO_OK;
     return kolo_fail(KOLO_COMM, "comm %s: the sum of %lld floats failed: .allreduce returned \"%s\" on rank %d",
                      kolo_own_comm_name(own), (long long)count, kolo_status_name(status), ranks->rank);

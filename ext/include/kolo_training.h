@@ -260,7 +260,8 @@ typedef struct kolo_fit_args {
     int epochs;              /* default 1 */
     int initial_epoch;       /* epochs of .epochs that were trained before; default 0 */
     bool resume;             /* continue where the model's last kolo_fit() ended or where kolo_checkpoint_load() set it.
-                                That may be within an epoch. Training ends after .epochs epochs in all. With
+                                That may be within an epoch, which begins anew if its steps had another size: after a
+                                restart with fewer ranks, say. Training ends after .epochs epochs in all. With
                                 .deterministic the weights are bit for bit those without the pause. Unless .verbose = 0
                                 the call prints where it continues */
     int batch_size;          /* default 32; of all devices under a strategy, of one rank under kolo_distributed(), of one

@@ -67,12 +67,13 @@ static int choose_hosts(const struct job *job, struct launch_hosts *hosts)
     return code == KOLORUN_GO_ON ? hosts_check(hosts) : code;
 }
 
-/* One rank has the numbers of its devices or workers instead. */
-static int check_fault_ranks(const struct launch_options *options, int ranks)
+/* One rank has the numbers of its devices or workers instead. In a restart, perhaps with fewer ranks, no fault happens.
+ */
+static int check_fault_ranks(const struct launch_options *options, int restart, int ranks)
 {
     char why[200];
     kolo_fault_wishes wishes = {0};
-    if (!options->fault || ranks == 1 || !kolo_faults_read(&wishes, options->fault, why, sizeof why))
+    if (!options->fault || restart > 0 || ranks == 1 || !kolo_faults_read(&wishes, options->fault, why, sizeof why))
         return KOLORUN_GO_ON;
     for (int i = 0; i < wishes.count; i++)
         if (wishes.wish[i].rank >= ranks)
@@ -89,7 +90,7 @@ static int prepare_and_run(struct launch_hosts *hosts, struct job *job, struct w
     int code = command_is_host(options);
     if (code == KOLORUN_GO_ON) code = choose_hosts(job, hosts);
     job->ranks = hosts->ranks;
-    if (code == KOLORUN_GO_ON) code = check_fault_ranks(options, hosts->ranks);
+    if (code == KOLORUN_GO_ON) code = check_fault_ranks(options, job->restart, hosts->ranks);
     own_path(self, sizeof self);
     if (code == KOLORUN_GO_ON && hosts->all_local) code = command_check(options);
     if (code == KOLORUN_GO_ON && !mpirun)

@@ -113,10 +113,7 @@ static void call_own(const check *c, int64_t count, finding *mine)
     if (kolo_own_allreduce(c->own, c->ranks, watch, c->values, count) == KOLO_OK) return;
     kolo_failure failure = kolo_failure_take();
     mine->defect = CALL_FAILED;
-    if (failure.code != KOLO_OK) snprintf(mine->text, sizeof mine->text, "%.*s", TEXT - 1, failure.text);
-    else /* a message has failed, and told why */
-        snprintf(mine->text, sizeof mine->text, "comm %.40s: the sum of %lld floats failed: %.*s",
-                 kolo_own_comm_name(c->own), (long long)count, TEXT - 100, kolo_last_error().text);
+    snprintf(mine->text, sizeof mine->text, "%.*s", TEXT - 1, failure.text);
 }
 
 /* ---------------------------------------------------------------- the findings of all ranks */

@@ -2,6 +2,7 @@
  * exchanged first, so that a part that does not fit fails on all ranks alike. */
 #include "runtime/asynchronous.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,7 +220,13 @@ static kolo_status check_tag(int tag, bool any)
 static kolo_status watched(kolo_status status)
 {
     kolo_message_watch *watch = kolo_world_comm()->watch;
-    if (watch && status != KOLO_OK) watch->failed = true;
+    if (watch && status != KOLO_OK && !watch->failed) {
+        kolo_failure failure = kolo_failure_take();
+        kolo_failure_give(&failure);
+        snprintf(watch->why, sizeof watch->why, "%.*s", (int)sizeof watch->why - 1,
+                 failure.code != KOLO_OK ? failure.text : kolo_status_name(status));
+        watch->failed = true;
+    }
     return status;
 }
 

@@ -38,6 +38,7 @@ typedef struct kolo_fit_state {
     bool validated; /* the current epoch was validated */
     kolo_epoch current;
     bool stopped;
+    bool epoch_anew; /* the epoch in which training stopped begins again: its steps had another size */
     bool diverged; /* the training has diverged, and a warning was printed */
 } kolo_fit_state;
 
@@ -61,7 +62,7 @@ kolo_status kolo_fit_agree(kolo_fit_state *state);
 /* Fails on all ranks if one of them has failed, since the others would wait for it. `status` is this rank's. */
 kolo_status kolo_fit_agree_to_begin(const kolo_fit_state *state, kolo_status status);
 /* With .resume: takes the model's seed. Fails if ranks differ in position or seed, or if the position is within an
- * epoch of other data. */
+ * epoch of other data. An epoch whose steps had another size begins anew. */
 kolo_status kolo_fit_begin_at(kolo_fit_state *state);
 /* fit_resume.c. With .resume: prints where training continues, and which settings differ from the checkpoint's. */
 void kolo_fit_tell_resume(kolo_fit_state *state);

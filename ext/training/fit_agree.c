@@ -297,16 +297,16 @@ static kolo_status agree_on_position(kolo_fit_state *state)
 
 kolo_status kolo_fit_begin_at(kolo_fit_state *state)
 {
-    const kolo_position *at = &state->model->position;
+    kolo_position *at = &state->model->position;
     if (!state->model->resumed) return KOLO_OK;
     state->seed = state->trainer->seed = state->model->seed;
     KOLO_TRY(agree_on_position(state));
-    if (at->step == 0 || (at->samples == state->data->samples && at->batch == state->batch))
-        return kolo_workers_resume(state->trainer);
-    return kolo_fail(KOLO_INVALID,
-                     "wanted %lld samples in steps of %lld to go on within an epoch, got %lld in steps of %lld",
-                     (long long)at->samples, (long long)at->batch, (long long)state->data->samples,
-                     (long long)state->batch);
+    if (at->step > 0 && at->samples != state->data->samples)
+        return kolo_fail(KOLO_INVALID, "wanted %lld samples to go on within an epoch, got %lld", (long long)at->samples,
+                         (long long)state->data->samples);
+    state->epoch_anew = at->step > 0 && at->batch != state->batch; /* as after a restart with fewer ranks */
+    if (state->epoch_anew) at->step = 0;
+    return kolo_workers_resume(state->trainer);
 }
 
 /* Sets all[ranks] to the hashes of their models' weights. */

@@ -59,11 +59,12 @@ void kolo_fit_tell_resume(kolo_fit_state *state)
     if (!model->resumed) return;
     add(&l, kolo_phrase("Goes on with epoch %d/%d", at->epoch + 1, state->epochs));
     if (at->step) add(&l, kolo_phrase(", %d/%d steps done", at->step, state->steps));
+    if (state->epoch_anew) add(&l, ", which begins anew");
     if (model->checkpoint) {
-        add(&l, at->step ? ", from " : " from ");
+        add(&l, at->step || state->epoch_anew ? ", from " : " from ");
         add(&l, model->checkpoint);
-        add_differences(&l, state);
     }
+    if (model->checkpoint || state->epoch_anew) add_differences(&l, state);
     kolo_progress_say(&state->progress, l.text);
     free(model->checkpoint);
     model->checkpoint = NULL;

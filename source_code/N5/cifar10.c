@@ -115,7 +115,7 @@ static kolo_strategy spread(const kolo_options *options, const own_options *own)
 {
     kolo_strategy strategy = kolo_options_strategy(options);
     if (own->parameter_device) strategy.parameter_device = own->parameter_device;
-    strategy.slicing = strcmp(own->slicing, "device") == 0 ? KOLO_SLICE_ON_DEVICE : KOLO_SLICE_ON_HOST;
+    if (strcmp(own->slicing, "device") == 0) strategy.slicing = KOLO_SLICE_ON_DEVICE; /* workers slice nothing */
     strategy.staging = own->staging || on_device(own);
     strategy.synchronized_optimizer = own->synchronized_optimizer;
     return strategy;

@@ -214,6 +214,13 @@ def test_ways_to_spread_agree(tmp_path, data, one_device, way):
     same(trained(tmp_path, data, CIFAR10, "--deterministic", "--devices", 2, *way), one)
 
 
+@pytest.mark.parametrize("strategy", ["downpour", *(pytest.param(name, marks=MORE) for name in (
+    "parameter_server", "adag", "dynsgd", "easgd", "async_easgd", "async_eamsgd", "averaging", "ensemble", "local_sgd"))])
+def test_workers_train(tmp_path, data, strategy):
+    history = trained(tmp_path, data, CIFAR10, "--strategy", strategy, "--workers", 2, batch=16)
+    assert (history.strategy, history.workers) == (strategy, 2)
+
+
 BATCH_MB = 48 * SIDE * SIDE * 4e-6
 
 

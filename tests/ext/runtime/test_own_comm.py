@@ -64,6 +64,12 @@ def test_a_wrong_one_is_named_in_a_sentence_and_the_ranks_go_on(program, by_mess
     assert lines.count("ring|right") == 3
 
 
+def test_its_failure_is_told_after_an_earlier_mistake(program):
+    result = mpirun(2, program, "after", "waits", threads=1000)
+    assert result.returncode == 1 and len(re.findall("wanted a root", result.stderr)) == 2
+    assert re.search(r"kolo_check_comm: comm waits: the sum of \d+ floats failed: rank \d has waited 1 s for a message", result.stderr)
+
+
 @pytest.mark.parametrize("ranks, words", [(3, ["ring"]), (2, ["naive", "mirrored"])])
 def test_training_with_it_learns_the_same(program, ranks, words):
     lines = told(mpirun(ranks, program, "train", *words, threads=1000))

@@ -133,8 +133,11 @@ static void a_stopped_fit_goes_on(void **state)
     kolo_data *less = small_data(24);
     FIT(.epochs = 1, .callbacks = {{.on_train_batch_end = stop_at_three}});
     assert_null(kolo_fit(model, less, .batch_size = 8, .epochs = 1, .resume = true));
-    assert_failure(KOLO_INVALID, "kolo_fit: wanted 40 samples in steps of 8 to go on within an epoch, got 24", NULL);
+    assert_failure(KOLO_INVALID, "kolo_fit: wanted 40 samples to go on within an epoch, got 24", NULL);
     kolo_data_free(&less);
+    history = kolo_fit(model, data, .batch_size = 4, .epochs = 1, .resume = true); /* the epoch begins anew */
+    assert_int_equal(history->epoch[0].steps, 10);
+    assert_int_equal(history->epoch[0].images, 40);
 }
 
 /* ------------------------------------------------------------------------------------------ what is said and timed */
