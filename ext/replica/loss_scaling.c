@@ -47,6 +47,23 @@ kolo_status kolo_replica_synchronize_scaling(kolo_replica *replica)
     return KOLO_OK;
 }
 
+kolo_status kolo_trainer_share_scaling(kolo_trainer *trainer)
+{
+    kolo_replica *updater = &trainer->replicas[trainer->updater];
+    if (trainer->weight_placement != KOLO_WEIGHTS_CENTRAL || !updater->scaling) return KOLO_OK;
+    KOLO_TRY(kolo_replica_synchronize_scaling(updater));
+    for (int i = 0; i < trainer->running; i++) {
+        kolo_replica *other = &trainer->replicas[i];
+        if (other == updater) continue;
+        other->counters.loss_scale = updater->counters.loss_scale;
+        other->counters.sample_scale = updater->counters.sample_scale;
+        other->counters.good = updater->counters.good;
+        other->counters.updates = updater->counters.updates;
+        other->scaling_is_current = false;
+    }
+    return KOLO_OK;
+}
+
 /* Copies the counters to the stream. Outcomes of earlier updates that are read back later are then ignored. */
 static kolo_status send_counters(kolo_replica *replica)
 {

@@ -553,6 +553,7 @@ kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch)
     if (status != KOLO_OK) kolo_overlap_abandon(trainer);
     if (status != KOLO_OK) return kolo_trainer_renew(trainer, status);
     trainer->steps++;
+    KOLO_TRY(kolo_trainer_share_scaling(trainer));
     for (int i = trainer->running; i < trainer->count; i++)
         trainer->replicas[i].counters = trainer->replicas[0].counters;
     gather_totals(trainer);

@@ -65,6 +65,9 @@ void kolo_trainer_close_groups(kolo_trainer *trainer);
  * anew. On an asynchronous stream, unless trainer->exact, totals appear in replicas[0].totals and trainer->local_totals
  * some steps later. kolo_trainer_settle() waits for the rest of them. */
 kolo_status kolo_trainer_step(kolo_trainer *trainer, const kolo_batch *batch);
+/* loss_scaling.c. After a step under KOLO_WEIGHTS_CENTRAL: gives all replicas the loss scaling of the one that updates,
+ * since only its stream knows whether it skipped the update. */
+kolo_status kolo_trainer_share_scaling(kolo_trainer *trainer);
 kolo_status kolo_trainer_settle(kolo_trainer *trainer);
 /* A replica's part of it. */
 kolo_status kolo_replica_step(kolo_replica *replica, const kolo_batch *batch);

@@ -88,6 +88,7 @@ static bool is_captured(const kolo_replica *replica)
  * a strategy or a callback may look at the counters after every step. */
 static kolo_status count_update(kolo_replica *replica, bool any)
 {
+    const kolo_trainer *trainer = replica->trainer;
     kolo_counters *counters = &replica->counters;
     counters->steps++;
     counters->accumulated_batches++;
@@ -96,9 +97,10 @@ static kolo_status count_update(kolo_replica *replica, bool any)
     counters->accumulated_batches = 0;
     counters->accumulated_samples = 0;
     if (!any) return KOLO_OK;
-    if (replica->scaling) replica->enqueued_updates++;
-    else counters->updates++;
-    return replica->trainer->exact || replica->has_totals ? kolo_replica_synchronize_scaling(replica) : KOLO_OK;
+    bool elsewhere = trainer->weight_placement == KOLO_WEIGHTS_CENTRAL && replica->index != trainer->updater;
+    if (!replica->scaling) counters->updates++;
+    else if (!elsewhere) replica->enqueued_updates++; /* kolo_trainer_share_scaling() sends the outcome to the others */
+    return trainer->exact || replica->has_totals ? kolo_replica_synchronize_scaling(replica) : KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- by the host */
