@@ -141,8 +141,10 @@ kolo_status kolo_replica_update_center(kolo_replica *replica, const kolo_part_ra
     const kolo_optimizer *optimizer = job.optimizer;
     double per_sample = 1 / ticket->samples;
     kolo_step_parameters numbers = {.per_sample = per_sample, .scale = per_sample, .update = ticket->updates + 1};
-    numbers.rule[KOLO_RULE_LEARNING_RATE] = ticket->learning_rate;
-    if (optimizer->kind->rule) kolo_rule_numbers(optimizer, ticket->learning_rate, numbers.update, numbers.rule);
+    bool scheduled = optimizer->common.schedule.kind != NULL;
+    double rate = scheduled ? kolo_optimizer_rate(optimizer, ticket->updates) : ticket->learning_rate;
+    numbers.rule[KOLO_RULE_LEARNING_RATE] = rate;
+    if (optimizer->kind->rule) kolo_rule_numbers(optimizer, rate, numbers.update, numbers.rule);
     job.spans += range->first_parameter;
     job.span_count = range->end_parameter - range->first_parameter;
     job.weights = weights;

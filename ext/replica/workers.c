@@ -257,15 +257,32 @@ typedef struct run_job {
     const kolo_workers_run *run;
 } run_job;
 
-/* Sets the learning rate of all workers. A schedule counts the batches of all. */
-static void set_rate(kolo_trainer *trainer, const kolo_workers_run *run, int trained)
+static bool is_scheduled(const kolo_trainer *trainer)
 {
-    kolo_model *model = trainer->model;
-    const kolo_optimizer *optimizer = &model->settings.optimizer;
-    if (!trainer->workers->center) return;
-    if (optimizer->common.schedule.kind)
-        model->learning_rate = kolo_optimizer_rate(optimizer, (int64_t)run->plan->first_step + trained);
-    kolo_center_set_rate(trainer->workers->center, model->learning_rate);
+    return trainer->model->settings.optimizer.common.schedule.kind != NULL;
+}
+
+/* A schedule counts the batches of the epochs in their order, not in that in which workers come to them: so a replay
+ * trains on each with the rate of the record. `batch` is a number within its shard, and shards are trained on side by
+ * side. */
+static double scheduled_rate(const kolo_trainer *trainer, const kolo_workers_run *run, int shard, int batch)
+{
+    int all = run->plan->steps, own = kolo_shard_end(&run->shards, shard, all) - kolo_shard_first(&run->shards, shard);
+    int64_t before = own > 0 ? (int64_t)batch * all / own : 0;
+    return kolo_optimizer_rate(&trainer->model->settings.optimizer, (int64_t)run->plan->first_step + before);
+}
+
+/* Sets the learning rate of a batch. A rate that a callback has set is that of all batches from now on. */
+static void set_rate(kolo_replica *replica, const kolo_workers_run *run, const kolo_task *task, int shard, int batch)
+{
+    kolo_trainer *trainer = replica->trainer;
+    bool reports = replica->index == 0 && trainer->workers->center; /* callbacks run in this thread */
+    replica->learning_rate = is_scheduled(trainer) ? scheduled_rate(trainer, run, shard, batch)
+                             : reports             ? trainer->model->learning_rate
+                                                   : task->learning_rate;
+    if (!reports) return;
+    trainer->model->learning_rate = replica->learning_rate;
+    kolo_center_set_rate(trainer->workers->center, replica->learning_rate);
 }
 
 static bool stop_is_wanted(const kolo_trainer *trainer)
@@ -293,18 +310,18 @@ static kolo_status watch(kolo_replica *replica, const kolo_workers_run *run, boo
     tell_lost(trainer->workers);
     int trained = kolo_center_trained(center, &totals);
     KOLO_TRY(run->watch(run->watcher, before, trained, &totals));
-    if (before) set_rate(trainer, run, trained);
     if (stop_is_wanted(trainer)) kolo_center_stop(center);
     return KOLO_OK;
 }
 
 static kolo_status train_on(kolo_replica *replica, const kolo_workers_run *run, const kolo_task *task)
 {
-    int before = kolo_shard_first(&run->shards, kolo_shard_of(&run->shards, kolo_worker_number(replica)));
+    int shard = kolo_shard_of(&run->shards, kolo_worker_number(replica));
+    int before = kolo_shard_first(&run->shards, shard);
     kolo_batch batch = kolo_epoch_batch(run->plan, task->batch - before);
     batch.step += (uint64_t)before; /* batches of different shards have different random numbers */
     KOLO_TRY(watch(replica, run, true));
-    replica->learning_rate = task->learning_rate;
+    set_rate(replica, run, task, shard, task->batch - before);
     KOLO_TRY(kolo_replica_step(replica, &batch));
     replica->local_totals.stops = 0;
     kolo_worker_report(replica);
@@ -434,7 +451,7 @@ kolo_status kolo_workers_train(kolo_trainer *trainer, const kolo_workers_run *ru
     *outcome = (kolo_workers_outcome){0};
     workers->epochs++;
     KOLO_TRY(kolo_workers_spread(trainer));
-    set_rate(trainer, run, 0);
+    if (workers->center) kolo_center_set_rate(workers->center, trainer->model->learning_rate);
     workers->trains = true;
     if (workers->center) kolo_center_begin(workers->center, &epoch);
     else if (workers->parts) kolo_center_parts_begin(workers->parts, workers->epochs);

@@ -372,6 +372,12 @@ static void only_an_ensemble_has_members(void **state)
 
 /* ---------------------------------------------------------------- what must be equal */
 
+/* Each batch has another rate. */
+static kolo_optimizer scheduled(void)
+{
+    return kolo_adam(.schedule = kolo_cosine_decay(.initial_learning_rate = 0.01, .decay_steps = EPOCHS * BATCHES));
+}
+
 static void one_worker_is_plain_training(void **state)
 {
     (void)state;
@@ -384,13 +390,55 @@ static void one_worker_is_plain_training(void **state)
                                         kolo_ensemble(.workers = 1)};
     int count;
     const kolo_optimizer *optimizer = optimizers(&count);
-    for (int o = 0; o < count; o++)
+    for (int o = 0; o <= count; o++)
         for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
             float wanted[WEIGHTS], got[WEIGHTS];
-            train((kolo_strategy){0}, optimizer[o], wanted);
-            train(strategies[i], optimizer[o], got);
+            kolo_optimizer used = o < count ? optimizer[o] : scheduled();
+            train((kolo_strategy){0}, used, wanted);
+            train(strategies[i], used, got);
             assert_memory_equal(got, wanted, sizeof got);
         }
+}
+
+/* A rate that a callback sets before a batch is that batch's. */
+static void set_no_rate(kolo_callback *self, int batch, const kolo_logs *logs)
+{
+    (void)logs;
+    if (batch >= 1) kolo_set_learning_rate(self->model, 0);
+}
+
+static void a_callback_sets_the_rate_of_its_batch(void **state)
+{
+    (void)state;
+    const kolo_strategy strategies[] = {
+        {0}, kolo_downpour(.workers = 1, .window = 1), kolo_parameter_server(.workers = 1)};
+    float got[3][WEIGHTS] = {{0}};
+    kolo_data *data = small_data(SAMPLES);
+    for (int i = 0; i < 3; i++) {
+        kolo_model *model = plain_model(kolo_sgd(.learning_rate = 0.1), strategies[i]);
+        assert_non_null(kolo_fit(model, data, .batch_size = BATCH, .no_shuffle = true, .verbose = KOLO_NONE,
+                                 .callbacks = {{.on_train_batch_begin = set_no_rate}}));
+        memcpy(got[i], weights_of(model), bytes_of(model));
+        kolo_model_free(&model);
+    }
+    assert_memory_equal(got[1], got[0], sizeof got[0]);
+    assert_memory_equal(got[2], got[0], sizeof got[0]);
+    kolo_data_free(&data);
+}
+
+static void a_schedule_does_not_depend_on_time(void **state)
+{
+    (void)state;
+    const kolo_strategy strategies[] = {kolo_parameter_server(.workers = 4), kolo_downpour(.workers = 4, .window = 2),
+                                        kolo_async_easgd(.workers = 4, .window = 2), kolo_easgd(.workers = 4)};
+    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+        float first[WEIGHTS], again[WEIGHTS];
+        train(strategies[i], scheduled(), first);
+        for (int run = 0; run < 3; run++) {
+            train(strategies[i], scheduled(), again);
+            assert_memory_equal(first, again, sizeof first);
+        }
+    }
 }
 
 static void a_record_is_replayed_to_the_bit(void **state)
@@ -406,16 +454,17 @@ static void a_record_is_replayed_to_the_bit(void **state)
     as_it_happens = true;
     for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
         kolo_strategy strategy = strategies[i];
+        kolo_optimizer optimizer = i % 2 ? kolo_adam() : scheduled();
         float recorded[WEIGHTS], replayed[WEIGHTS];
         strategy.workers = 4;
         strategy.window = strategy.kind->updates_center ? 1 : 2;
         strategy.servers = strategy.kind->exchange_all ? 1 : 3;
         strategy.record = file;
-        train(strategy, kolo_adam(), recorded);
+        train(strategy, optimizer, recorded);
         strategy.record = NULL;
         strategy.replay = file;
         strategy.servers = 0;
-        train(strategy, kolo_adam(), replayed);
+        train(strategy, optimizer, replayed);
         assert_memory_equal(recorded, replayed, sizeof recorded);
     }
     as_it_happens = false;
@@ -455,6 +504,8 @@ int main(void)
         cmocka_unit_test(members_of_an_ensemble_are_plain_trainings),
         cmocka_unit_test(only_an_ensemble_has_members),
         cmocka_unit_test(one_worker_is_plain_training),
+        cmocka_unit_test(a_callback_sets_the_rate_of_its_batch),
+        cmocka_unit_test(a_schedule_does_not_depend_on_time),
         cmocka_unit_test(a_record_is_replayed_to_the_bit),
         cmocka_unit_test(a_deferred_stream_has_the_same_bits),
     };
