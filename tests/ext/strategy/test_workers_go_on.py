@@ -1,5 +1,7 @@
 """Workers over ranks go on from a checkpoint with the bits of a training without a pause, which are those of threads."""
+import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -47,3 +49,19 @@ def test_going_on_over_ranks(program, tmp_path, strategy, each, servers, ranks):
 def test_a_checkpoint_that_one_rank_has_loaded_is_told_from_one_of_all(program, tmp_path):
     done = run(program, tmp_path / "checkpoint.safetensors", "downpour", 1, 0, 0, ranks=2)
     assert done.returncode != 0 and "wanted the same on all ranks, got epochs done" in done.stderr, done.stdout + done.stderr
+
+
+def test_a_record_ends_before_the_epoch_of_a_lost_worker(tmp_path):
+    """10 batches an epoch for each of 3 ranks. The third dies in epoch 2, so that nobody trains on the rest of its share."""
+    higgs = ["--data", "synthetic", "--strategy", "easgd", "--batch-size", 16, "--steps-per-epoch", 30, "--no-validation"]
+    order = tmp_path / "order.json"
+    launch = ["-np", 3, "--keep-going", "--fault", "rank=2,step=14,what=kill"]
+    done = patience.run([*map(str, [BUILD / "bin/kolorun", *launch, BUILD / "bin/higgs", *higgs, "--epochs", 3, "--record", order])],
+                        capture_output=True, text=True, timeout=120)
+    left_out = rf"epoch 2: trained on \d+ of 30 batches, the others were those of workers that are gone; the record {order} ends before this epoch"
+    assert len(re.findall(left_out, done.stderr)) == 1, done.stderr
+    assert "epoch 3: trained on" not in done.stderr, done.stderr  # by then its share is the others'
+    assert len(json.loads(order.read_text())["epochs"]) == 1
+    replayed = [BUILD / "bin/higgs", *higgs, "--workers", 3, "--epochs", 2, "--replay", order]
+    refused = patience.run([*map(str, replayed)], capture_output=True, text=True, timeout=120)
+    assert f"{order}: wanted the exchanges of 2 epochs, got those of 1" in refused.stderr
