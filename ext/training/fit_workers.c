@@ -141,7 +141,8 @@ kolo_status kolo_fit_run_workers(kolo_fit_state *state, int epoch,
                             .shards = shards_of(state),
                             .watcher = state};
     kolo_status status = plan_turns(state, epoch, &own, &run.turns);
-    if (status == KOLO_OK && strategy_of(state)->record && !state->record_ended) status = kolo_order_add(&state->record, &run.record);
+    if (status == KOLO_OK && strategy_of(state)->record && !state->record_ended)
+        status = kolo_order_add(&state->record, &run.record);
     if (status == KOLO_OK) status = kolo_workers_train(state->trainer, &run, outcome);
     if (outcome->trained < state->steps) drop_incomplete(state);
     if (status == KOLO_OK && !outcome->stopped && outcome->trained < state->steps)
