@@ -26,6 +26,8 @@ struct job_rank {
     long ended_at; /* clock_date() of its host */
     bool released; /* its watcher may end: see FRAME_LEAVE */
     bool reported; /* its failure was reported while the others went on */
+    long computed; /* milliseconds, when it was last asked */
+    long seen_at, busy_at; /* when it was asked, and when it was last seen computing */
     struct wire *wire; /* of its link; NULL: the link is closed */
 };
 
@@ -60,6 +62,8 @@ struct job {
     bool ending;
     char why[400]; /* the cause of another start, such as "rank 2 was killed by signal 9"; "": there is none */
     bool start_timed_out;
+    bool idle; /* the job was ended because its ranks did nothing */
+    long look_at; /* when to look for ranks that do nothing */
     long term_mpirun_at, kill_all_at, start_by; /* when to end mpirun, to kill all, to give up starting */
     long leftovers_at; /* when to end the watchers that are still connected after mpirun's end */
     long remark_at; /* when to print that a rank has ended while others are running */
@@ -86,6 +90,12 @@ bool job_finish_output(struct job *job);
 void job_interrupt(struct job *job, int signal);
 /* Lets mpirun see the ends of ranks, at once or, if the others need time, when all have ended. */
 void job_release(struct job *job);
+
+/* idle.c. Under --keep-going, after the end of a rank: looks from time to time whether the others still compute, and
+ * ends the job when none has for twice the stall limit. */
+void job_begin_looks(struct job *job);
+void job_look(struct job *job);
+void job_take_computed(struct job *job, int number, long computed);
 
 /* report.c */
 /* Queues the sentences about the end of the job and returns kolorun's exit code. */

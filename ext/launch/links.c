@@ -124,6 +124,9 @@ static void take(struct job *job, struct job_link *link, const struct frame *fra
     case FRAME_STOP:
         if (frame_numbers(frame, &number, 1) == 1) job_interrupt(job, (int)number);
         break;
+    case FRAME_COMPUTED:
+        if (frame_numbers(frame, &number, 1) == 1) job_take_computed(job, link->rank, number);
+        break;
     case FRAME_EXIT: take_exit(job, link->rank, frame); break;
     case FRAME_NO_EXEC:
         if (frame_numbers(frame, &number, 1) == 1) job->rank[link->rank].exec_error = (int)number;

@@ -52,7 +52,10 @@ static const struct argp_option known_options[] = {
      "After Ctrl-C, TERM or HUP, kill the ranks that have not ended by then; default 30; a second Ctrl-C kills at once",
      2},
     {"keep-going", KEY_KEEP_GOING, NULL, 0,
-     "When a rank fails, report it and let the others go on; the exit code is that of the first that failed", 2},
+     "When a rank fails, report it and let the others go on; the exit code is that of the first that failed. When a "
+     "rank "
+     "has ended and all others do nothing for twice the --stall-limit, they are ended",
+     2},
     {"restarts", KEY_RESTARTS, "N", 0,
      "Start a job that has failed again, up to N times; programs go on from their last checkpoint "
      "(kolo_backup_and_restore)",

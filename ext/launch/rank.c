@@ -232,6 +232,7 @@ static void obey(struct watcher *watcher, const struct frame *frame)
     if (frame->kind == FRAME_SIGNAL && numbers >= 1) to_program(watcher, (int)number[0]);
     else if (frame->kind == FRAME_END && numbers == 2) end_program(watcher, (int)number[0], number[1]);
     else if (frame->kind == FRAME_LEAVE) watcher->released = true;
+    else if (frame->kind == FRAME_COMPUTED) wire_print(&watcher->link, FRAME_COMPUTED, "%ld", tree_computed(getpid()));
     else if (frame->kind == FRAME_IN_END) close_stdin(watcher);
     else if (frame->kind == FRAME_IN && watcher->program.in >= 0) {
         memcpy(watcher->pending, frame->bytes, frame->length);

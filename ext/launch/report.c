@@ -248,6 +248,7 @@ int job_report(struct job *job)
     }
     if (mpirun_was_killed(job)) return report_mpirun_killed(job);
     if (first >= 0 && job->rank[first].reported) return code_of(&job->rank[first]);
+    if (job->idle) return KOLORUN_FAILED;
     if (first >= 0) {
         int code = report_rank(job, first);
         report_early(job, first);

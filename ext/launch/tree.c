@@ -15,6 +15,7 @@
 struct process {
     pid_t pid, parent;
     bool below;
+    unsigned long computed; /* clock ticks */
 };
 
 struct table {
@@ -25,6 +26,15 @@ struct table {
 void tree_adopt_orphans(void)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+/* The sum of the fields 14 to 17 of /proc/PID/stat: see proc(5). `after` is at the end of the second one. */
+static unsigned long computed_of(const char *after)
+{
+    unsigned long field[4] = {0};
+    sscanf(after, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %lu %lu", &field[0], &field[1], &field[2],
+           &field[3]);
+    return field[0] + field[1] + field[2] + field[3];
 }
 
 /* Reads /proc/PID/stat: "pid (name) state parent ...", where the name may contain any characters. False for zombies and
@@ -40,7 +50,9 @@ static bool read_process(const char *pid, struct process *process)
     text[length] = '\0';
     const char *after = strrchr(text, ')');
     if (!after || strlen(after) < 4 || after[2] == 'Z' || after[2] == 'X') return false;
-    *process = (struct process){.pid = (pid_t)strtol(pid, NULL, 10), .parent = (pid_t)strtol(after + 3, NULL, 10)};
+    *process = (struct process){.pid = (pid_t)strtol(pid, NULL, 10),
+                                .parent = (pid_t)strtol(after + 3, NULL, 10),
+                                .computed = computed_of(after)};
     return true;
 }
 
@@ -73,22 +85,40 @@ static bool is_below(const struct table *table, const struct process *process, p
     return false;
 }
 
-int tree_signal(pid_t root, int signal)
+/* Marks the processes below `root`, and sends them `signal`, unless it is 0. A child may precede its parent in the
+ * table, so this repeats until no more are found. */
+static int mark_below(struct table *table, pid_t root, int signal)
 {
-    struct table table = read_table();
     int found = 0;
-    for (bool more = true; more;) { /* a child may precede its parent in the table: repeat until no more are found */
+    for (bool more = true; more;) {
         more = false;
-        for (size_t i = 0; i < table.count; i++) {
-            struct process *process = &table.process[i];
-            if (process->below || process->pid == root || !is_below(&table, process, root)) continue;
+        for (size_t i = 0; i < table->count; i++) {
+            struct process *process = &table->process[i];
+            if (process->below || process->pid == root || !is_below(table, process, root)) continue;
             process->below = more = true;
             found++;
             if (signal) kill(process->pid, signal);
         }
     }
+    return found;
+}
+
+int tree_signal(pid_t root, int signal)
+{
+    struct table table = read_table();
+    int found = mark_below(&table, root, signal);
     free(table.process);
     return found;
+}
+
+long tree_computed(pid_t root)
+{
+    struct table table = read_table();
+    unsigned long ticks = 0;
+    mark_below(&table, root, 0);
+    for (size_t i = 0; i < table.count; i++) ticks += table.process[i].below ? table.process[i].computed : 0;
+    free(table.process);
+    return (long)(1000 * ticks / (unsigned long)sysconf(_SC_CLK_TCK));
 }
 
 int tree_end(void)

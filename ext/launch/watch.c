@@ -131,6 +131,7 @@ void job_release(struct job *job)
     bool stay = job->interrupted || job->options->keep_going;
     bool begun = job->started == job->ranks || job->ending; /* else mpirun may end the job before every rank is known */
     bool all = job->ended == job->started && begun;
+    if (job->ended > 0) job_begin_looks(job);
     if (all && !job->ending && lost_a_host(job)) job_end(job, SIGTERM, TERMINATE_GRACE);
     if (all && job->ending) hurry_mpirun(job);
     for (int i = 0; i < job->ranks && begun && (all || !stay); i++) {
@@ -219,6 +220,7 @@ static int next_wait(const struct job *job)
     int wait = output_undrawn(&job->output) ? IDLE : 60000;
     if (job->ending) wait = clock_wait(job->term_mpirun_at, clock_wait(job->kill_all_at, wait));
     if (job->started < job->ranks && !job->ending) wait = clock_wait(job->start_by, wait);
+    if (!job->ending) wait = clock_wait(job->look_at, wait);
     return clock_wait(job->leftovers_at, clock_wait(job->remark_at, clock_wait(job->stop_remark_at, wait)));
 }
 
@@ -288,6 +290,7 @@ static void keep_time(struct job *job)
         job->leftovers_at = CLOCK_NEVER;
         if (job->links && !job->ending) job_end(job, SIGTERM, TERMINATE_GRACE);
     }
+    job_look(job);
     if (clock_passed(job->remark_at)) remark(job);
     if (clock_passed(job->stop_remark_at)) remark_stop(job);
     if (job->ending && clock_passed(job->term_mpirun_at) && !job->mpirun_ended) {

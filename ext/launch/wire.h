@@ -20,6 +20,8 @@ enum frame_kind {
     FRAME_TAKEN = 't',   /* the program's stdin has taken the last FRAME_IN */
     FRAME_ASKED = 'a',   /* the program was asked to end */
     FRAME_NO_EXEC = 'n', /* "errno": the program could not be started */
+    FRAME_COMPUTED =
+        'c', /* "milliseconds" that the program has computed; without a number, to the watcher: the question */
     FRAME_STOP = 'p', /* "signal": another program (SLURM) has sent this signal to the rank: the job must stop */
     FRAME_EXIT = 'x', /* "code signal asked date": its end (1: asked; clock_date()); the last frame */
     /* to a rank's watcher */

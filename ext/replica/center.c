@@ -39,6 +39,14 @@ kolo_status kolo_center_open(kolo_center_parts *parts, kolo_center **center)
     return kolo_fail_memory((size_t)args->workers * sizeof *made->workers, "the centre of the workers");
 }
 
+void kolo_center_may_give_up(kolo_center *center, bool (*give_up)(void *owner, int worker, double limit), void *owner)
+{
+    pthread_mutex_lock(&center->lock);
+    center->give_up = give_up;
+    center->giver_up = owner;
+    pthread_mutex_unlock(&center->lock);
+}
+
 void kolo_center_close(kolo_center **center)
 {
     kolo_center *closed = *center;
@@ -78,8 +86,10 @@ void kolo_center_look_for_stalled(kolo_center *center)
 {
     double limit = fmax(center->stall_limit, 10 * center->longest) + center->longest + PATIENCE;
     for (int i = 0; i < center->args.workers && !center->ended && center->stall_limit > 0; i++) {
-        const kolo_center_worker_state *w = &center->workers[i];
-        if (w->gone || !(w->trains || w->admitted) || kolo_now() - w->given_at < limit) continue;
+        kolo_center_worker_state *w = &center->workers[i];
+        if (w->gone || w->given_up || !(w->trains || w->admitted) || kolo_now() - w->given_at < limit) continue;
+        w->given_up = center->give_up && center->give_up(center->giver_up, i, limit);
+        if (w->given_up) continue;
         center->stalled = i;
         end_epoch(center, FAILED);
     }
@@ -175,7 +185,7 @@ void kolo_center_begin(kolo_center *center, const kolo_center_epoch *epoch)
         kolo_center_worker_state *w = &center->workers[i];
         w->exchange.batches = w->turn = w->position = 0;
         w->trains = w->arrived = w->admitted = false;
-        w->totals = (kolo_totals){0};
+        w->totals = w->exchanged = (kolo_totals){0};
     }
     pthread_cond_broadcast(&center->changed);
     pthread_mutex_unlock(&center->lock);
@@ -401,15 +411,18 @@ void kolo_center_report(kolo_center *center, int worker_number, int64_t epoch, c
 
 /* ---------------------------------------------------------------- lost workers */
 
-/* Lets others train on the batches that the worker has not exchanged. */
-static void return_batches(kolo_center *center, const kolo_center_worker_state *w)
+/* Lets others train on the batches that the worker has not exchanged, which then count once. */
+static void return_batches(kolo_center *center, kolo_center_worker_state *w)
 {
     size_t bytes = (size_t)(center->returned_count + w->exchange.batches) * sizeof *center->returned;
     int *more = center->epoch.turns || center->ended || bytes == 0 ? NULL : realloc(center->returned, bytes);
     if (!more) return; /* without memory the batches are lost with the worker */
     center->returned = more;
     for (int i = 0; i < w->exchange.batches; i++) center->returned[center->returned_count++] = w->batches[i];
-    center->trained -= w->exchange.batches - w->trains; /* they are trained on once more */
+    center->trained -= w->exchange.batches - w->trains;
+    w->totals = w->exchanged;
+    center->totals = (kolo_totals){0};
+    for (int i = 0; i < center->args.workers; i++) kolo_totals_add(&center->totals, &center->workers[i].totals);
 }
 
 void kolo_center_lose(kolo_center *center, int worker_number)

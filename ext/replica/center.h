@@ -18,6 +18,11 @@ typedef struct kolo_center kolo_center;
 kolo_status kolo_center_open(kolo_center_parts *parts, kolo_center **center);
 void kolo_center_close(kolo_center **center); /* takes NULL */
 
+/* Calls give_up() for a worker that trains or exchanges for longer than kolo_stall_limit(), and ten times as long as
+ * any before. true: soon it will be lost (kolo_center_lose()), and the others go on. Otherwise, and without the
+ * function, the epoch fails. It is called with the centre's lock held. */
+void kolo_center_may_give_up(kolo_center *center, bool (*give_up)(void *owner, int worker, double limit), void *owner);
+
 /* The centre and all workers begin with these weights, after so many updates by the optimizer. No worker exchanges. */
 void kolo_center_set(kolo_center *center, const float *weights, int64_t updates);
 /* Copies the weights of the parts of this rank, as they are between two exchanges. Any thread, at any time. */

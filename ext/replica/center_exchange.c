@@ -8,6 +8,7 @@
 static void finish_exchange(kolo_center_worker_state *w)
 {
     w->exchange.batches = w->position = 0;
+    w->exchanged = w->totals;
     w->admitted = false;
     w->turn++;
 }

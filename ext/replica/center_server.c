@@ -221,6 +221,21 @@ static void *serve(void *argument)
     return NULL;
 }
 
+/* Under kolorun --keep-going the others go on without a worker that does not come. Its thread then loses it. */
+static bool give_up(void *owner, int worker, double limit)
+{
+    kolo_center_server *server = owner;
+    int rank = worker / server->args.workers;
+    for (int i = 0; i < server->count && getenv("KOLO_KEEP_GOING"); i++) {
+        if (server->clients[i].worker != worker || (server->args.keeps && server->args.keeps[rank])) continue;
+        kolo_warn("worker %d on rank %d has not come for %.0f s (KOLO_STALL_LIMIT): it is given up", worker, rank,
+                  limit);
+        server->channels->interrupt(server->clients[i].channel);
+        return true;
+    }
+    return false;
+}
+
 /* ---------------------------------------------------------------- opening and closing */
 
 static kolo_status allocate_offer(client *c)
@@ -274,6 +289,7 @@ kolo_status kolo_center_server_start(kolo_center_server *server)
             return kolo_fail(KOLO_MEMORY, "cannot start a thread for worker %d: the system allows no more",
                              server->clients[i].worker);
     }
+    if (server->args.center) kolo_center_may_give_up(server->args.center, give_up, server);
     return KOLO_OK;
 }
 
@@ -308,6 +324,7 @@ void kolo_center_server_close(kolo_center_server **server)
     if (closed->news) leave_unstarted(closed);
     if (closed->news) kolo_news_wait_until_heard(closed->news, 0);
     /* Threads that wait for others end. */
+    if (closed->args.center) kolo_center_may_give_up(closed->args.center, NULL, NULL);
     if (closed->args.center) kolo_center_fail(closed->args.center);
     if (closed->args.parts) kolo_center_parts_fail(closed->args.parts);
     if (closed->news) kolo_news_fail(closed->news);

@@ -18,9 +18,10 @@ typedef struct kolo_center_worker_state {
     bool trains;        /* it was given a batch and has not reported it */
     bool admitted;      /* it is on its way through the parts */
     double given_at;    /* when it was given its last batch, or admitted */
-    kolo_totals totals; /* of its batches in this epoch */
+    kolo_totals totals;    /* of its batches in this epoch */
+    kolo_totals exchanged; /* of those that it has exchanged */
     bool arrived;       /* it waits in an exchange of all */
-    bool gone;
+    bool gone, given_up; /* it will not come any more; it will soon be gone, since it does not come */
 } kolo_center_worker_state;
 
 struct kolo_center {
@@ -36,6 +37,8 @@ struct kolo_center {
     kolo_center_epoch epoch;
     int64_t number; /* of the epoch */
     double stall_limit, longest; /* seconds: kolo_stall_limit(); the longest that a batch has taken */
+    bool (*give_up)(void *owner, int worker, double limit); /* see center.h; NULL: no worker is given up */
+    void *giver_up;
     int stalled;                 /* the worker that has failed the epoch, since it does not come; -1: none */
     int lost_server;             /* a rank that is gone with its parts; -1: none */
     kolo_center_ending ended;
@@ -61,7 +64,8 @@ double kolo_center_end_of(double seconds);
 bool kolo_center_wait(kolo_center *center, double end);
 /* holder: the worker; -1: none. */
 kolo_ticket kolo_center_give_ticket(kolo_center *center, int holder);
-/* Fails the epoch if a worker trains or exchanges for longer than the limit, and ten times as long as any before. */
+/* Gives up a worker that trains or exchanges for longer than the limit, and ten times as long as any before. Where the
+ * others cannot go on without it, the epoch fails. */
 void kolo_center_look_for_stalled(kolo_center *center);
 
 /* ---- center_exchange.c ---- */

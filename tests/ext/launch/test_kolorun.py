@@ -346,6 +346,22 @@ def test_failure_without_mpi():
     assert job.code == 9 and re.match(r"rank 2 \(.*\): exited with code 9; its last words: oh no", sentences(job.err)[0])
 
 
+RANK_1 = 'test $OMPI_COMM_WORLD_RANK = 1 || exit 0; '
+
+
+def test_a_rank_that_hangs_after_the_others_is_ended():
+    job = run("-np", 2, "--keep-going", "--stall-limit", 1, "sh", "-c", RANK_1 + "exec sleep 600000")
+    wanted = r"rank 1 \(.*, pid \d+\) has done nothing for 2 s, and other ranks have ended: it is ended \(--stall-limit\)"
+    assert job.code == 1 and re.fullmatch(wanted, *sentences(job.err))
+
+
+def test_a_rank_that_computes_after_the_others_is_left_alone():
+    """It begins and ends waits, too, which are shorter than the limit."""
+    works = "i=0; while [ $i -lt 12 ]; do j=0; while [ $j -lt 50000 ]; do j=$((j + 1)); done; sleep 0.5; i=$((i + 1)); done; echo done"
+    job = run("-np", 2, "--keep-going", "--stall-limit", 1, "sh", "-c", RANK_1 + works)
+    assert job.code == 0 and by_rank(job.out) == {1: [b"done"]}
+
+
 def test_stubborn_ranks_are_ended(programs):
     """They block every signal, and have children in sessions of their own."""
     start = patience.now()

@@ -97,6 +97,9 @@ static void a_worker_that_has_to_wait_for_others_is_told_so(void **state)
     }
     kolo_center_lose(center, 0);
     train(center, 1);
+    kolo_totals totals; /* the batch counts once */
+    assert_int_equal(kolo_center_trained(center, &totals), 1);
+    assert_true(totals.samples == 1 && totals.loss == 2);
     assert_int_equal(kolo_center_next(center, 1, 2, SOON, &task), KOLO_OK); /* of an epoch that has not begun */
     assert_int_equal(task.kind, KOLO_TASK_WAIT);
     close_center(center);

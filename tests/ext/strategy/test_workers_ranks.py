@@ -1,6 +1,7 @@
 """Workers over ranks: what they learn is what threads learn, to the bit, and each way to end a rank is told."""
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -180,6 +181,15 @@ def test_a_worker_that_hangs_ends_all_after_the_limit(strategy):
     done = train(strategy, ranks=3, launch=["--stall-limit", "2", "--fault", "rank=2,step=4,what=hang"])
     said = done.stdout + done.stderr
     assert done.returncode == 1 and "worker 2 has not come for 2 s (KOLO_STALL_LIMIT): the others wait for its batch" in said, said
+
+
+@pytest.mark.parametrize("strategy", ["downpour", pytest.param("easgd", marks=pytest.mark.long("a second strategy"))])
+def test_the_others_go_on_without_a_worker_that_hangs(strategy):
+    done = train(strategy, ranks=3, launch=["--keep-going", "--stall-limit", "2", "--fault", "rank=2,step=4,what=hang"])
+    said = done.stdout + done.stderr
+    assert done.returncode == 1 and re.search(r"worker 2 on rank 2 has not come for \d+ s \(KOLO_STALL_LIMIT\): it is given up", said), said
+    assert "worker 2 on rank 2 is gone: the other workers go on" in said and "F1 (weighted)" in done.stdout, said
+    assert re.search(r"kolorun: rank 2 \(.*\) has done nothing for 4 s, and other ranks have ended: it is ended", said), said
 
 
 @pytest.mark.parametrize("strategy", ["downpour", pytest.param("easgd", marks=pytest.mark.long("a second strategy"))])
