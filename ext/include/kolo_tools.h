@@ -461,7 +461,8 @@ typedef struct kolo_fault_args {
     int _;
     int rank; /* where it happens, from 0; in a program of one rank, the number of the device or worker */
     int64_t step; /* when: the number of this rank's own step, from 0, since kolo_compile() */
-    /* "kill", "segv", "exit" (the process ends with code 0), "hang"; "slow:5x": this step and all later ones take five
+    /* "kill", "segv", "exit" (the process ends with code 0), "hang" (a device or worker of one process hangs until the
+     * others have given it up, or the training is interrupted); "slow:5x": this step and all later ones take five
      * times as long; "flip": one bit of a weight changes after the step. Between ranks: "skip": the rank leaves out the
      * step's first collective; "drop": the rank's next message is lost, and it waits for the answer; "cut": its link is
      * cut, and no message arrives any more. Of a worker, a message is its request to the centre */

@@ -282,6 +282,14 @@ bool kolo_center_stopped(kolo_center *center)
     return stopped;
 }
 
+bool kolo_center_failed(kolo_center *center)
+{
+    pthread_mutex_lock(&center->lock);
+    bool failed = center->ended == FAILED;
+    pthread_mutex_unlock(&center->lock);
+    return failed;
+}
+
 void kolo_center_set_rate(kolo_center *center, double rate)
 {
     pthread_mutex_lock(&center->lock);

@@ -53,8 +53,9 @@ void kolo_center_fail(kolo_center *center);
 kolo_status kolo_center_finish(kolo_center *center);
 /* The epoch's batches that workers have trained on so far, and the totals over them, which may be NULL. */
 int kolo_center_trained(kolo_center *center, kolo_totals *totals);
-/* Whether the epoch was stopped before its end. */
+/* Whether the epoch was stopped before its end, and whether it has failed. */
 bool kolo_center_stopped(kolo_center *center);
+bool kolo_center_failed(kolo_center *center);
 /* Sets the learning rate of the batches that are dealt out from now on. */
 void kolo_center_set_rate(kolo_center *center, double rate);
 int64_t kolo_center_updates(kolo_center *center);

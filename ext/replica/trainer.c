@@ -429,18 +429,29 @@ typedef struct step_job {
     const kolo_batch *batch;
 } step_job;
 
+static bool is_called_off(const void *argument)
+{
+    const kolo_replica *replica = argument;
+    const kolo_comm *local = replica->local;
+    if (replica->trainer->workers) return kolo_workers_have_failed(replica->trainer);
+    return local && local->kind->aborted && local->kind->aborted(local);
+}
+
 /* One step by the model's strategy, with the faults that were asked for. */
 kolo_status kolo_replica_step(kolo_replica *replica, const kolo_batch *batch)
 {
     const kolo_strategy_kind *kind = kolo_model_strategy(replica->trainer->model);
     if (!kolo_faults_wanted()) return kind->step(replica, batch);
-    int number = kolo_size() > 1 ? kolo_rank() : replica->index;
-    int64_t step = replica->own_steps++;
+    kolo_fault_place place = {.number = kolo_size() > 1 ? kolo_rank() : replica->index,
+                              .step = replica->own_steps++,
+                              .worker = replica->trainer->workers != NULL,
+                              .is_called_off = is_called_off,
+                              .argument = replica};
     double started = kolo_now();
-    KOLO_TRY(kolo_fault_strike(number, step, replica->trainer->workers != NULL));
+    KOLO_TRY(kolo_fault_strike(&place));
     KOLO_TRY(kind->step(replica, batch));
-    bool flipped = kolo_fault_follow(number, step, kolo_now() - started, kolo_replica_weights(replica),
-                                     kolo_replica_count(replica));
+    bool flipped =
+        kolo_fault_follow(&place, kolo_now() - started, kolo_replica_weights(replica), kolo_replica_count(replica));
     return flipped ? kolo_replica_pack(replica) : KOLO_OK;
 }
 

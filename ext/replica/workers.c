@@ -226,6 +226,12 @@ kolo_status kolo_workers_are_finite(kolo_trainer *trainer, bool *finite)
     return KOLO_OK;
 }
 
+bool kolo_workers_have_failed(const kolo_trainer *trainer)
+{
+    const kolo_workers *workers = trainer->workers;
+    return workers->center && kolo_center_failed(workers->center);
+}
+
 void kolo_workers_mark_lost(kolo_trainer *trainer, bool *gone)
 {
     if (trainer->workers->center) kolo_center_mark_lost(trainer->workers->center, gone);

@@ -23,6 +23,8 @@ void kolo_workers_store(kolo_trainer *trainer);
 kolo_status kolo_workers_fetch(kolo_trainer *trainer);
 /* Fetches the weights, and says whether all of them are finite. */
 kolo_status kolo_workers_are_finite(kolo_trainer *trainer, bool *finite);
+/* Whether the epoch that is trained on has failed, on rank 0. */
+bool kolo_workers_have_failed(const kolo_trainer *trainer);
 /* On rank 0: sets gone[workers] for the workers of all ranks that are gone. */
 void kolo_workers_mark_lost(kolo_trainer *trainer, bool *gone);
 

@@ -11,13 +11,26 @@ bool kolo_faults_wanted(void);
 /* Fails if the variable KOLO_FAULT is set and is no fault. */
 kolo_status kolo_fault_check_environment(void);
 
-/* Lets the faults happen that come before this step: the process dies, the thread waits for ever, or a message of the
- * step will be lost. `worker`: the step is a worker's, which calls no collectives. Fails if a fault cannot happen
- * here. */
-kolo_status kolo_fault_strike(int number, int64_t step, bool worker);
+/* Fails if a fault that is wanted cannot happen: one of messages in a program of one rank, or a skipped collective
+ * where the steps are workers', which call none. */
+kolo_status kolo_faults_check(bool workers);
+
+/* A step of a replica. */
+typedef struct kolo_fault_place {
+    int number;
+    int64_t step;
+    bool worker; /* the step is a worker's */
+    bool (*is_called_off)(const void *argument); /* whether the replicas of this process have given up the step */
+    const void *argument;
+} kolo_fault_place;
+/* Lets the faults happen that come before this step: the process dies, the thread waits, or a message of the step will
+ * be lost. Fails if a fault cannot happen here, and after a wait that was called off. */
+kolo_status kolo_fault_strike(const kolo_fault_place *place);
 /* Lets those happen that come after it: flips a bit of weights[count], and waits so that the step, which took so many
  * seconds, takes a multiple. Returns whether a bit was flipped. */
-bool kolo_fault_follow(int number, int64_t step, double seconds, float *weights, int64_t count);
+bool kolo_fault_follow(const kolo_fault_place *place, double seconds, float *weights, int64_t count);
+/* Says which of this rank's faults have not happened, at the end of the program. */
+void kolo_faults_end(void);
 
 /* The treatment of this process's next message to another rank. */
 typedef enum kolo_fate {

@@ -129,6 +129,7 @@ int kolo_finish(void)
     if (!kolo_failed()) kolo_asynchronous_finish();
     bool failed = lost || kolo_failed();
     int code = !failed ? 0 : runtime.wrong_use ? KOLO_EXIT_USE : KOLO_EXIT_FAILED;
+    if (code == 0) kolo_faults_end();
     kolo_failure_take(); /* drops a failure of closing something after the last call, which no call will report */
     kolo_process_sets_close(code == 0);
     leave_world(code);
@@ -173,10 +174,15 @@ void kolo_request_stop(void)
 }
 
 /* Each microbatch, and each step of a reader or a download, calls this. So it is also the rank's sign of life. */
+bool kolo_stop_is_set(void)
+{
+    return atomic_load_explicit(&stop_requested, memory_order_relaxed);
+}
+
 bool kolo_stop_requested(void)
 {
     kolo_show_life();
-    return atomic_load_explicit(&stop_requested, memory_order_relaxed);
+    return kolo_stop_is_set();
 }
 
 void kolo_stop_obeyed(void)

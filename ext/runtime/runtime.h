@@ -58,6 +58,7 @@ kolo_status kolo_check_environment(void);
 /* Whether kolo_request_stop() was called. The call is also a sign of life: other ranks that wait for this one go on
  * waiting. */
 bool kolo_stop_requested(void);
+bool kolo_stop_is_set(void); /* the same without a sign of life */
 /* Cancels the request, after a call has stopped. Does nothing within a hook of another call, which must stop too. */
 void kolo_stop_obeyed(void);
 /* For calls that have no result if they are stopped: if `status` is KOLO_INTERRUPTED, cancels the request and fails

@@ -12,6 +12,7 @@
 
 #include "losses/loss.h"
 #include "core/random.h"
+#include "runtime/fault.h"
 #include "runtime/runtime.h"
 #include "core/written.h"
 #include "data/data.h"
@@ -348,6 +349,7 @@ static kolo_status open_fit(kolo_fit_state *state)
     kolo_epoch *epochs = realloc(model->epochs, bytes);
     if (!epochs) return kolo_fail_memory(bytes, "the history");
     model->epochs = epochs;
+    KOLO_TRY(kolo_faults_check(kolo_strategy_has_workers(kolo_model_strategy(model))));
     KOLO_TRY(kolo_fit_open_workers(state));
     if (model->trainer && !state->args->resume) kolo_workers_forget(model->trainer);
     else if (model->trainer) KOLO_TRY(kolo_workers_keep(model->trainer));

@@ -18,7 +18,8 @@ def program(tmp_path_factory):
 
 def run(program, fault, ranks=3, launch=(), **variables):
     launcher = [BUILD / "bin/kolorun", "-np", str(ranks), *launch] if ranks > 1 else []
-    return patience.run([str(word) for word in [*launcher, program]], capture_output=True, text=True, timeout=60,
+    command = program if isinstance(program, list) else [program]
+    return patience.run([str(word) for word in [*launcher, *command]], capture_output=True, text=True, timeout=60,
                         env={**os.environ, "KOLO_FAULT": fault, **variables})
 
 
@@ -103,3 +104,27 @@ def test_kolorun_starts_nothing_with_a_wrong_fault(tmp_path, fault, sentence):
                         capture_output=True, text=True)
     assert done.returncode == 2 and not (tmp_path / "started").exists()
     assert done.stderr.startswith("kolorun: --fault: ") and sentence in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+@pytest.mark.parametrize("strategy", [["mirrored", "--devices", "2"], ["downpour", "--workers", "3"]], ids=lambda words: words[0])
+def test_a_thread_that_hangs_ends_the_training_after_the_limit(strategy):
+    higgs = [BUILD / "bin/higgs", "--data", "synthetic", "--steps-per-epoch", "20", "--batch-size", "16", "--epochs", "1"]
+    done = run([*higgs, "--strategy", *strategy], "rank=1,step=3,what=hang", ranks=1, KOLO_STALL_LIMIT="1")
+    assert done.returncode == 1 and re.search(r"(replica|worker) 1 has not come for 1 s \(KOLO_STALL_LIMIT\): ", done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("fault, told", [
+    ("rank=0,step=2,what=slow:2x", "fault: rank 0, step 2: slow, as it was asked for"),
+    ("rank=0,step=9999,what=flip", "fault: rank 0, step 9999: flip has not happened: there was no such step")])
+def test_each_fault_is_told(program, fault, told):
+    done = run(program, fault, ranks=1)
+    assert done.returncode == 0 and done.stderr.count("fault: ") == 1 and told in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("fault, ranks, wanted", [
+    ("rank=1,step=9999,what=skip", 2, "fault skip: wanted a strategy whose steps call collectives, got one of workers"),
+    ("rank=0,step=9999,what=drop", 1, "fault drop: wanted several ranks, got one")])
+def test_a_fault_that_cannot_happen_is_refused_before_the_training(fault, ranks, wanted):
+    higgs = [BUILD / "bin/higgs", "--data", "synthetic", "--steps-per-epoch", "20", "--batch-size", "16", "--epochs", "1"]
+    done = run([*higgs, "--strategy", "downpour"], fault, ranks=ranks)
+    assert done.returncode == 1 and wanted in done.stderr and "step" not in done.stdout, done.stdout + done.stderr
