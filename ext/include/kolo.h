@@ -219,5 +219,6 @@ void kolo_request_stop(void);
 #include "kolo_training.h"
 #include "kolo_callbacks.h"
 #include "kolo_tools.h"
+#include "kolo_link_model.h"
 
 #endif
