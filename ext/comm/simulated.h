@@ -6,8 +6,8 @@
 
 #include "comm/comm.h"
 
-/* *comm is in front of `below`, which the caller closes after it. It simulates nothing yet. */
-kolo_status kolo_comm_simulated_open(kolo_comm *below, kolo_comm **comm);
+/* *comm is in front of `under`, which the caller closes after it. It simulates nothing yet. */
+kolo_status kolo_comm_simulated_open(kolo_comm *under, kolo_comm **comm);
 /* From now on member r is device r of the model; NULL: nothing is simulated. Sets the clock to 0. Fails, and changes
  * nothing, if the model has too few devices, or lacks the algorithm. No member may be in a collective. */
 kolo_status kolo_comm_simulate(kolo_comm *comm, const kolo_simulate_links_args *how);

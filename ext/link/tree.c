@@ -37,7 +37,7 @@ static int level_of(const tree *t, int number)
 static kolo_status open_tree(int devices, tree *t)
 {
     size_t bytes = (size_t)devices * sizeof(int);
-    *t = (tree){.devices = devices, .parent = malloc(bytes), .level = malloc(bytes)};
+    *t = (tree){.devices = devices, .parent = calloc(1, bytes), .level = calloc(1, bytes)};
     if (!t->parent || !t->level) return kolo_fail_memory(2 * bytes, "a tree of devices");
     for (int i = 0; i < devices; i++) t->parent[i] = parent_of(i, devices);
     for (int i = 0; i < devices; i++) {
