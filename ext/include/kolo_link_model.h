@@ -58,6 +58,8 @@ void kolo_link_model_free(kolo_link_model **model);
 const char *kolo_link_model_name(const kolo_link_model *model);
 /* The number of devices on all hosts; 0 for NULL. */
 int kolo_link_model_devices(const kolo_link_model *model);
+/* The number of hosts, each with the same number of devices; 0 for NULL. */
+int kolo_link_model_hosts(const kolo_link_model *model);
 
 /* The modelled speed between two devices, in the units of kolo_peer_bandwidth(). NaN on failure, or for from = to. */
 typedef struct kolo_modelled_pair {

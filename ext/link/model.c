@@ -57,17 +57,17 @@ static kolo_status fill_graph(kolo_link_model *model, const kolo_link_model_args
 
 static kolo_status open_model(const kolo_link_model_args *args, kolo_link_model *model)
 {
-    kolo_network network;
+    static const char usual[] = "ib-edr";
+    kolo_network network = {.kind = ""};
     int hosts = 1;
     if (!args->machine) return kolo_fail(KOLO_INVALID, "machine: wanted a name or the path of a .json file, got NULL");
-    KOLO_TRY(kolo_network_named("ib-edr", &network));
     KOLO_TRY(fill_graph(model, args, &hosts, &network));
+    const char *name = args->network ? args->network : *network.kind ? network.kind : usual;
+    if (!*network.kind) KOLO_TRY(kolo_network_named(usual, &network));
     model->hosts = hosts;
     model->no_peer_access = args->no_peer_access;
     if (hosts == 1) snprintf(model->name, sizeof model->name, "%.60s", args->machine);
-    else
-        snprintf(model->name, sizeof model->name, "%d x %.60s, %s", hosts, args->machine,
-                 args->network ? args->network : network.kind);
+    else snprintf(model->name, sizeof model->name, "%d x %.60s, %s", hosts, args->machine, name);
     if (hosts > 1)
         KOLO_TRY(kolo_graph_add_network(&model->graph, args->machine, network.kind, network.bandwidth,
                                         network.latency));
@@ -98,6 +98,11 @@ const char *kolo_link_model_name(const kolo_link_model *model)
 int kolo_link_model_devices(const kolo_link_model *model)
 {
     return model ? model->hosts * model->graph.devices : 0;
+}
+
+int kolo_link_model_hosts(const kolo_link_model *model)
+{
+    return model ? model->hosts : 0;
 }
 
 kolo_status kolo_link_check_devices(const kolo_link_model *model, int *devices)

@@ -3,6 +3,7 @@
  *
  *   link_model                                              an all-reduce of 100 MB on a DGX-1V, by each algorithm
  *   link_model --machine dgx-a100 --hosts 2048 --network ib-hdr --bytes 1e9     16,384 devices
+ *   link_model --hosts 4 --bytes 102e6 --step 0.097 --bucket-bytes 25e6         the efficiency of training a ResNet-50
  *   link_model --machine my-box.json --matrix               what its devices copy to each other
  *   link_model --published                                  predicted beside published, with the error
  */
@@ -15,9 +16,23 @@
 
 /* ---------------------------------------------------------------- one machine */
 
-static void print_time(const kolo_link_model *model, int devices, double bytes, kolo_algorithm algorithm)
+static const char *const operations[] = {[KOLO_MODELLED_ALLREDUCE] = "allreduce",
+                                         [KOLO_MODELLED_BROADCAST] = "broadcast",
+                                         [KOLO_MODELLED_REDUCE_SCATTER] = "reduce_scatter",
+                                         [KOLO_MODELLED_ALLGATHER] = "allgather"};
+
+/* What the command line asks of it. */
+typedef struct question {
+    int devices; /* 0: all */
+    double bytes, bucket_bytes, step;
+    kolo_algorithm algorithm;
+    kolo_modelled_operation operation;
+} question;
+
+static void print_time(const kolo_link_model *model, const question *q, kolo_algorithm algorithm)
 {
-    kolo_modelled_time time = kolo_link_model_time(model, bytes, .devices = devices, .algorithm = algorithm);
+    kolo_modelled_time time =
+        kolo_link_model_time(model, q->bytes, .devices = q->devices, .operation = q->operation, .algorithm = algorithm);
     bool fastest = algorithm == KOLO_ALGORITHM_FASTEST;
     if (isnan(time.seconds)) return;
     printf("modelled  %-16s  %12.3f ms  %8lld rounds  bus bandwidth %8.3f GB/s%s\n",
@@ -25,14 +40,45 @@ static void print_time(const kolo_link_model *model, int devices, double bytes, 
            fastest ? "  (the fastest)" : "");
 }
 
-static void print_times(const kolo_link_model *model, int devices, double bytes, kolo_algorithm algorithm)
+static int devices_of(const kolo_link_model *model, const question *q)
 {
-    int all = kolo_link_model_devices(model), used = devices ? devices : all;
-    printf("modelled  all-reduce of %g bytes over %d devices of %s\n", bytes, used, kolo_link_model_name(model));
-    print_time(model, devices, bytes, algorithm);
-    if (algorithm != KOLO_ALGORITHM_FASTEST || kolo_last_error().code != KOLO_OK) return;
-    print_time(model, devices, bytes, KOLO_ALGORITHM_RING);
-    print_time(model, devices, bytes, KOLO_ALGORITHM_TREE);
+    return q->devices ? q->devices : kolo_link_model_devices(model);
+}
+
+static int devices_of_host(const kolo_link_model *model)
+{
+    return kolo_link_model_devices(model) / kolo_link_model_hosts(model);
+}
+
+/* The algorithm that was asked for; or the fastest, and beside it those that it was chosen from. */
+static void print_times(const kolo_link_model *model, const question *q)
+{
+    int devices = devices_of(model, q);
+    printf("modelled  %s of %g bytes over %d devices of %s\n", operations[q->operation], q->bytes, devices,
+           kolo_link_model_name(model));
+    print_time(model, q, q->algorithm);
+    if (q->algorithm != KOLO_ALGORITHM_FASTEST || kolo_last_error().code != KOLO_OK) return;
+    print_time(model, q, KOLO_ALGORITHM_RING);
+    if (q->operation <= KOLO_MODELLED_BROADCAST) print_time(model, q, KOLO_ALGORITHM_TREE);
+    if (q->operation == KOLO_MODELLED_ALLREDUCE && devices > devices_of_host(model))
+        print_time(model, q, KOLO_ALGORITHM_HIERARCHICAL);
+}
+
+/* 1, 2, 4 … devices, and the most; of several hosts only whole ones. */
+static void print_steps(const kolo_link_model *model, const question *q)
+{
+    int most = devices_of(model, q), each = devices_of_host(model);
+    printf("modelled  steps of %g s on one device, %g bytes of gradients, on %s\n", q->step, q->bytes,
+           kolo_link_model_name(model));
+    for (int n = 1; n <= most; n = n < most && 2 * n > most ? most : 2 * n) {
+        if (n != most && n > each && n % each != 0) continue;
+        kolo_modelled_step step = kolo_link_model_step(model, q->step, q->bytes, .devices = n,
+                                                       .algorithm = q->algorithm, .bucket_bytes = q->bucket_bytes);
+        if (isnan(step.seconds)) return;
+        printf("modelled  %6d devices  step %10.3f ms  communication %10.3f ms, exposed %10.3f ms  efficiency %5.1f "
+               "%%\n",
+               n, 1e3 * step.seconds, 1e3 * step.communication, 1e3 * step.exposed, 100 * step.efficiency);
+    }
 }
 
 enum { SHOWN = 16 }; /* devices in a matrix */
@@ -165,37 +211,67 @@ static kolo_algorithm algorithm_named(const char *name)
     return algorithm;
 }
 
-int main(int argc, char **argv)
+static kolo_modelled_operation operation_named(const char *name)
 {
-    const char *machine = "dgx-1v", *network = NULL, *algorithm = "fastest";
-    int hosts = 0;
-    double bytes = 100e6;
-    bool published = false, matrix = false, no_peer_access = false;
+    kolo_modelled_operation operation = KOLO_MODELLED_ALLREDUCE;
+    while (strcmp(name, operations[operation]) != 0) operation++;
+    return operation;
+}
+
+/* The command line. */
+typedef struct request {
+    const char *machine, *network, *algorithm, *operation;
+    int hosts;
+    bool published, matrix, no_peer_access;
+    question question;
+} request;
+
+static void read_request(int argc, char **argv, request *r)
+{
     const kolo_program_option own[] = {
         {"machine", "NAME|FILE", "dgx-1v, dgx-a100, dgx-h100, pcie-8, pcie-4, pcie-risers, azure-m60, or a JSON file",
-         .text = &machine},
-        {"hosts", "N", "so many such machines (default: 1, or the file's)", .count = &hosts},
+         .text = &r->machine},
+        {"hosts", "N", "so many such machines (default: 1, or the file's)", .count = &r->hosts},
         {"network", "ethernet-1|ethernet-10|roce-25|ib-edr|ib-hdr|ib-ndr",
-         "between them (default: ib-edr, or the file's)", .choice = &network},
-        {"bytes", "X", "of the array that is summed", .number = &bytes, .or_zero = true},
-        {"algorithm", "fastest|ring|tree|hierarchical|parameter_server", "of the all-reduce", .choice = &algorithm},
-        {"no-peer-access", .help = "devices reach each other through a host's memory only", .flag = &no_peer_access},
-        {"matrix", .help = "print the speed between the first 16 devices instead", .flag = &matrix},
-        {"published", .help = "print published scaling tables beside the model's instead", .flag = &published},
+         "between them (default: ib-edr, or the file's)", .choice = &r->network},
+        {"bytes", "X", "of the whole array", .number = &r->question.bytes, .or_zero = true},
+        {"operation", "allreduce|broadcast|reduce_scatter|allgather", "the collective", .choice = &r->operation},
+        {"algorithm", "fastest|ring|tree|hierarchical|parameter_server", "of the collective", .choice = &r->algorithm},
+        {"no-peer-access", .help = "devices reach each other through a host's memory only", .flag = &r->no_peer_access},
+        {"step", "SECONDS",
+         "that one device takes for a batch: print the efficiency of training on 1, 2, 4 … devices instead, where "
+         "--bytes "
+         "are the gradients",
+         .number = &r->question.step},
+        {"bucket-bytes", "X",
+         "with --step: sum gradients in buckets of this size beside the backward pass (default: after it)",
+         .number = &r->question.bucket_bytes},
+        {"matrix", .help = "print the speed between the first 16 devices instead", .flag = &r->matrix},
+        {"published", .help = "print published scaling tables beside the model's instead", .flag = &r->published},
         {0},
     };
     kolo_options options = {.trains_nothing = true, .most_devices = 8 * 65536, .own = own};
+    kolo_parse_options(argc, argv, &options, "Models how long collectives take on machines that are not here.");
+    r->question.devices = options.devices;
+    r->question.algorithm = algorithm_named(r->algorithm);
+    r->question.operation = operation_named(r->operation);
+}
+
+int main(int argc, char **argv)
+{
+    request r = {.machine = "dgx-1v", .algorithm = "fastest", .operation = "allreduce", .question.bytes = 100e6};
     kolo_init(&argc, &argv);
-    kolo_parse_options(argc, argv, &options, "Models how long an all-reduce takes on machines that are not here.");
+    read_request(argc, argv, &r);
     if (kolo_rank() != 0) return kolo_finish();
-    if (published) {
+    if (r.published) {
         print_published();
         return kolo_finish();
     }
     kolo_link_model *model =
-        kolo_link_model_open(machine, .hosts = hosts, .network = network, .no_peer_access = no_peer_access);
-    if (model && matrix) print_matrix(model);
-    else if (model) print_times(model, options.devices, bytes, algorithm_named(algorithm));
+        kolo_link_model_open(r.machine, .hosts = r.hosts, .network = r.network, .no_peer_access = r.no_peer_access);
+    if (model && r.matrix) print_matrix(model);
+    else if (model && r.question.step > 0) print_steps(model, &r.question);
+    else if (model) print_times(model, &r.question);
     kolo_link_model_free(&model);
     return kolo_finish();
 }

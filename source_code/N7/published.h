@@ -281,6 +281,7 @@ static const char *const left_out[] = {
     "MirroredStrategy, 8 V100 and 8 A100 (" BOOTCAMP "): no figure of one GPU",
     "cifar_lamb (" BOOTCAMP "): one figure, which its device time would be fitted to",
     "VAE with 4 ranks on a GPU, and 2 without MPS (" KERAS_EXP "): ranks that share a GPU, no link",
+    "NCCL's mean time of a call, GPUs 0,3 and 1,7 (" BOOTCAMP " lesson 2.2): no bytes of a call",
     "MNIST on 1 and 2 P100 (" KERAS_EXP "): ~2 s and ~1 s, one digit",
     "Keras with weights on a GPU, 4 and 6 GPUs, 7gforce (" MULTI_GPU
     "): falls faster than any route of the machine explains",

@@ -69,7 +69,7 @@ def test_16384_devices():
     done = model("--machine", "dgx-a100", "--hosts", 2048, "--network", "ib-hdr", "--bytes", "1e9")
     lines = done.out.splitlines()
     assert done.code == 0 and all(line.startswith("modelled  ") for line in lines)
-    assert lines[0] == "modelled  all-reduce of 1e+09 bytes over 16384 devices of 2048 x dgx-a100, ib-hdr"
+    assert lines[0] == "modelled  allreduce of 1e+09 bytes over 16384 devices of 2048 x dgx-a100, ib-hdr"
     times = [float(re.search(r"([\d.]+) ms", line)[1]) for line in lines[1:]]
     assert "(the fastest)" in lines[1] and times[0] == min(times) and len(times) == 4
 
@@ -79,6 +79,23 @@ def test_fewer_devices_and_one_algorithm():
     assert done.code == 0 and len(done.out.splitlines()) == 2
     # two devices, one NVLink of 24.245 GB/s: two rounds of half of the bytes, and of 1.62 µs
     assert "ring                     2.003 ms         2 rounds" in done.out
+
+
+@pytest.mark.parametrize("operation, lines", [("broadcast", 4), ("reduce_scatter", 3), ("allgather", 3)])
+def test_other_operations(operation, lines):
+    done = model("--machine", "dgx-a100", "--hosts", 2, "--operation", operation)
+    assert done.code == 0 and len(done.out.splitlines()) == lines and f"{operation} of 1e+08 bytes over 16 devices" in done.out
+
+
+def test_efficiency_of_training():
+    done = model("--machine", "pcie-4", "--hosts", 6, "--network", "ethernet-10", "--step", 0.1, "--bytes", "100e6")
+    lines = done.out.splitlines()
+    assert done.code == 0 and all(line.startswith("modelled  ") for line in lines)
+    assert [int(line.split()[1]) for line in lines[1:]] == [1, 2, 4, 8, 16, 24]
+    efficiency = [float(re.search(r"efficiency +([\d.]+) %", line)[1]) for line in lines[1:]]
+    assert efficiency[0] == 100 and efficiency[2] > efficiency[3] and efficiency == sorted(efficiency, reverse=True)
+    buckets = model("--machine", "pcie-4", "--hosts", 6, "--network", "ethernet-10", "--step", 0.1, "--bytes", "100e6", "--bucket-bytes", "10e6")
+    assert float(re.search(r"efficiency +([\d.]+) %", buckets.out.splitlines()[-1])[1]) > efficiency[-1]
 
 
 def test_a_machine_of_ones_own(tmp_path):
@@ -109,6 +126,10 @@ def test_a_broken_file_is_one_sentence(tmp_path):
     (["--algorithm", "star"], 2, ["--algorithm", "parameter_server"]),
     (["--algorithm", "hierarchical"], 1, ["several hosts"]),
     (["--bytes", "-1"], 2, ["--bytes", "at least 0"]),
+    (["--operation", "scan"], 2, ["--operation", "reduce_scatter"]),
+    (["--operation", "allgather", "--algorithm", "tree"], 1, ["an all-gather", "tree"]),
+    (["--step", "0"], 2, ["--step", "above 0"]),
+    (["--step", "1", "--bucket-bytes", "1"], 1, [".bucket_bytes", "100000th"]),
     (["--epochs", "3"], 2, ["--epochs", "--help"]),
 ], ids=str)
 def test_wrong_use_is_one_sentence(options, code, words):

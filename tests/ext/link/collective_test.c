@@ -184,7 +184,7 @@ static void wrong_use(void **state)
     assert_true(isnan(kolo_link_model_time(model, NAN).seconds));
     failed_with("bytes: wanted 0 to 1e15");
     assert_true(isnan(kolo_link_model_time(model, 1, .devices = 17).seconds));
-    failed_with(".devices: wanted 1 to 16 of 2 x dgx-1v, IB, got 17");
+    failed_with(".devices: wanted 1 to 16 of 2 x dgx-1v, ib-edr, got 17");
     assert_true(isnan(kolo_link_model_time(model, 1, .devices = 12).seconds));
     failed_with("wanted at most 8, or a multiple of it");
     assert_true(isnan(kolo_link_model_time(model, 1, .devices = 8, .algorithm = KOLO_ALGORITHM_HIERARCHICAL).seconds));

@@ -62,6 +62,7 @@ static void every_name_opens(void **state)
             kolo_link_model *model = kolo_link_model_open(machines[i].name, .hosts = 3, .network = networks[n]);
             int last = 3 * machines[i].devices - 1;
             assert_int_equal(kolo_link_model_devices(model), last + 1);
+            assert_int_equal(kolo_link_model_hosts(model), 3);
             assert_true(kolo_link_model_pair(model, 0, last).one_way > 0.1);
             kolo_link_model_free(&model);
         }
@@ -153,6 +154,8 @@ static void a_wrong_file_is_one_sentence(void **state)
          "wanted a number as \"gigabytes_per_second\", got a text"},
         {"{" NODES "," LINKS ", 'hosts': 0}", "wanted a whole number from 1 to 65536 as \"hosts\", got 0"},
         {"{" NODES "," LINKS ", 'hosts': 1.5}", "as \"hosts\", got a number"},
+        {"{" NODES "," LINKS ", 'network': {'kind': '', 'gigabytes_per_second': 1, 'microseconds': 1}}",
+         "network: wanted a text that is not empty as \"kind\""},
         {"{" NODES "," LINKS ", 'network': 3}", "network: wanted an object, got a number"},
         {"{'nodes': [{'name': 'a', 'kind': 'device'}], 'links': [], 'hosts': 2}", "wanted a NIC"},
     };
@@ -195,6 +198,7 @@ static void wrong_names_and_numbers(void **state)
     kolo_link_model_free(&model);
     kolo_link_model_free(NULL);
     assert_int_equal(kolo_link_model_devices(NULL), 0);
+    assert_int_equal(kolo_link_model_hosts(NULL), 0);
     assert_string_equal(kolo_link_model_name(NULL), "");
 }
 
