@@ -110,7 +110,7 @@ static kolo_status read_network(place at, const json_t *object, kolo_network *ne
     KOLO_TRY(read_text(at, object, "kind", &kind));
     KOLO_TRY(read_number(at, object, "gigabytes_per_second", &network->bandwidth));
     KOLO_TRY(read_number(at, object, "microseconds", &network->latency));
-    if (!*kind) return kolo_fail(KOLO_FORMAT, "%s: wanted a text that is not empty as \"kind\"", text_of(at));
+    if (!*kind) return kolo_fail(KOLO_FORMAT, "%s: wanted a text that is not empty as \"kind\", got \"\"", text_of(at));
     snprintf(network->kind, sizeof network->kind, "%s", kind);
     return KOLO_OK;
 }
