@@ -164,7 +164,8 @@ static const published_table tables[] = {
              {PREDICTED, "4 GPUs", 4, 32 / 78.44, 236.86, 32},
              {PREDICTED, "6 GPUs", 6, 32 / 78.44, 351.98, 32}}},
 #define RISERS                                                                                                         \
-    "the model lets all weights arrive before a step begins (135 ms); here half of that is hidden. The machine mixes " \
+    "the model lets all weights arrive before a step begins (135 ms); here about half of that is hidden. The machine " \
+    "mixes "                                                                                                           \
     "GTX "                                                                                                             \
     "1070 and a faster 1080, and the source does not say which of them is the one GPU"
     {"tf_cnn_benchmarks, ResNet50, 7gforce", MULTI_GPU ", measurements", "device alone", "pcie-risers",
@@ -200,8 +201,9 @@ static const published_table tables[] = {
              {PREDICTED, "kuza55, 2 GPUs", 2, 32 / 39.07, 49.01, 32},
              {PREDICTED, "kuza55, 4 GPUs", 4, 32 / 39.07, 60.38, 32}}},
 #define SLICES                                                                                                         \
-    "the host's work is taken in proportion to the weights; cutting and copying the batch is the same for both "       \
-    "networks"
+    "the host's work is taken in proportion to the weights; a part of it, cutting and copying the batch, does not "    \
+    "depend "                                                                                                          \
+    "on them"
     {"Keras, ResNet50, weights on the CPU, 7gforce", MULTI_GPU ", measurements",
      "device; the host's work is that of InceptionV3 by the size of the weights", "pcie-risers",
      .each_device = 0.4314 * RESNET_50 / INCEPTION_V3,
