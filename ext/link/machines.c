@@ -158,8 +158,8 @@ kolo_status kolo_machine_named(const char *name, kolo_graph *graph)
 }
 
 /* Bandwidths are the nominal ones. Latencies are of one way from a NIC to the switch. That of roce-25 was fitted to
- * Horovod's VGG-16 on 512 GPUs (source_code/N7/published.h); the others are typical of the kind of network, and were
- * fitted to nothing. */
+ * Horovod's VGG-16 on 128 and 512 GPUs (source_code/N7/published.h); the others are typical of the kind of network, and
+ * were fitted to nothing. */
 static const struct named_network {
     const char *name;
     kolo_network network;

@@ -144,8 +144,8 @@ static const struct pair_table {
      false,
      false,
      {48.49, 48.49, 96.85, 96.90, 14.25, 14.54, 14.49}},
-    {"Latency, µs, peer access off", "0100100", true, true, {17.52, 16.41, 16.43, 17.35, 16.88, 17.34, 16.85}},
-    {"Latency, µs, peer access on", "1010100", false, true, {1.62, 1.61, 2.01, 2.02, 18.44, 19.15, 19.34}},
+    {"Latency, µs, peer access off", "0101111", true, true, {17.52, 16.41, 16.43, 17.35, 16.88, 17.34, 16.85}},
+    {"Latency, µs, peer access on", "1010111", false, true, {1.62, 1.61, 2.01, 2.02, 18.44, 19.15, 19.34}},
 };
 
 static void print_pairs(const struct pair_table *table)

@@ -43,9 +43,9 @@ def test_a_large_error_has_a_reason(rows):
 
 
 def test_fitted_rows_fit(rows):
-    """Latencies of a pair through the host, which the DGX-1V's four numbers hold to 7 %, are the loosest fit."""
+    """The loosest fit is one latency between processors for the seven pairs of a DGX-1V that it counts in."""
     errors = [abs(float(row["error"])) for row in rows if row["from"] == "fitted"]
-    assert max(errors) < 7 and sorted(errors)[len(errors) * 9 // 10] < 1
+    assert max(errors) < 7 and sorted(errors)[-9] < 2
 
 
 def test_the_summary_counts_them(published, rows):
