@@ -25,7 +25,7 @@ say  = @mkdir -p $(@D)$(if $(Q), && printf '  %-4s %s\n' $(1) $@)
 # ---- Which sources make which part. The layout is the architecture: see CONTRIBUTING.md. ----
 MPI_SRC     := $(wildcard ext/comm/mpi*.c)
 ZMQ_SRC     := $(wildcard ext/comm/zmq*.c)
-LIB_SRC     := $(wildcard $(addprefix ext/,$(addsuffix /*.c,core show losses optimizers plan layers runtime data model \
+LIB_SRC     := $(wildcard $(addprefix ext/,$(addsuffix /*.c,core show losses optimizers link plan layers runtime data model \
                                                             engine strategy replica training saving callbacks))) \
                $(filter-out ext/topology/hwloc.c,$(wildcard ext/topology/*.c)) \
                $(wildcard ext/backend/*.c ext/backend/reference/*.c) \
@@ -189,7 +189,7 @@ install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-confi
 	$(Q)install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig)
 	$(Q)install -m 755 $(wildcard $(BUILD)/bin/kolo*) $(DESTDIR)$(PREFIX)/bin
 	$(Q)install -m 644 $(wildcard ext/include/*.h) $(DESTDIR)$(PREFIX)/include
-	$(Q)for folder in core show losses optimizers comm plan layers backend runtime data model topology engine \
+	$(Q)for folder in core show losses optimizers link comm plan layers backend runtime data model topology engine \
             strategy replica training; do \
 	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/kolo/$$folder ext/$$folder/*.h; done
 	$(Q)install -m 644 $(wildcard $(BUILD)/lib/*.so) $(BUILD)/lib/kolo-program.o $(DESTDIR)$(PREFIX)/lib
@@ -242,7 +242,7 @@ carry: build cuda $(SHIM_TESTS)  ## build/carry: what a machine with a GPU and n
 # Fuzzers, clang's: of what reads a learner's text, and of what reads files. What they search is built for them, the
 # rest is as it is.
 FUZZED_SRC   := $(wildcard kernel/cells/*.c kernel/mistakes/*.c kernel/magics/*.c) kernel/help/help.c
-FUZZED_LIB   := $(wildcard ext/data/*.c ext/layers/*.c ext/saving/*.c) \
+FUZZED_LIB   := $(wildcard ext/data/*.c ext/layers/*.c ext/link/*.c ext/saving/*.c) \
                 $(addprefix ext/core/,crc32c.c utf8.c) $(addprefix ext/model/,model.c graph.c)
 FUZZ_RUNTIME := $(LLVM)/lib/clang/19/lib/linux/libclang_rt.fuzzer-$(shell uname -m).a
 KERNEL_FUZZ  := $(wildcard tests/kernel/fuzz/*_fuzz.c)

@@ -2,7 +2,7 @@
  *
  * The whole public interface, in C17 (not C++), in the order of the lessons:
  *   1 errors   2 the runtime: ranks and devices   3 data   4 layers and models   5 optimizers, losses, metrics
- *   6 strategies   7 compile, fit, evaluate, predict   8 callbacks   9 saving   10 collectives   11 display
+ *   6 strategies   7 compile, fit, evaluate, predict   8 callbacks   9 saving   10 collectives, a model of links   11 display
  *   12 options of a program
  *
  * How to read a call. Most calls take designated initializers: `kolo_fit(model, data, .epochs = 8, .batch_size = 512)`.
@@ -219,5 +219,6 @@ void kolo_request_stop(void);
 #include "kolo_training.h"
 #include "kolo_callbacks.h"
 #include "kolo_tools.h"
+#include "kolo_link_model.h"
 
 #endif

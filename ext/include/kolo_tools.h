@@ -586,6 +586,7 @@ typedef struct kolo_options {
     int steps_per_epoch;
     bool no_validation;
     bool trains_nothing; /* the program has only --devices, --help and its additional options */
+    int most_devices; /* the most that --devices may be, in a program that models devices; default: the real ones */
     const kolo_program_option *own; /* additional options with unique names, ended by one of all zeros; NULL: none */
 } kolo_options;
 

@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "comm/call.h"
 #include "comm/queue.h"
+#include "comm/simulated.h"
 #include "comm/tf_config.h"
 #include "core/plugin.h"
 #include "runtime/fault.h"
@@ -18,7 +19,8 @@
 static struct {
     const kolo_world_kind *world_kind; /* NULL: the process is not part of a job */
     kolo_world world;
-    kolo_comm *ranks; /* world.comm, with the faults that were asked for, behind a queue (comm/queue.h) */
+    kolo_comm *simulated; /* world.comm, with the faults that were asked for, behind a clock (comm/simulated.h) */
+    kolo_comm *ranks;     /* that, behind a queue (comm/queue.h) */
     bool wrong_use; /* kolo_init() found an invalid environment variable */
 } runtime;
 static atomic_bool stop_requested;
@@ -47,6 +49,15 @@ static kolo_status check_srun(void)
                      tasks);
 }
 
+/* Puts the comms in front of the launcher's that Kolo's own calls go through. */
+static kolo_status open_ranks(void)
+{
+    KOLO_TRY(kolo_comm_simulated_open(kolo_lossy_comm(runtime.world.comm), &runtime.simulated));
+    kolo_status status = kolo_comm_queue_open(runtime.simulated, &runtime.ranks);
+    if (status != KOLO_OK) runtime.simulated->kind->close(runtime.simulated);
+    return status;
+}
+
 /* `library`: what the plugin needs to reach the other ranks. */
 static kolo_status join_world(int *argc, char ***argv, const char *name, const char *library)
 {
@@ -58,7 +69,7 @@ static kolo_status join_world(int *argc, char ***argv, const char *name, const c
                          "libkolo.so, and %s",
                          why ? why : "the plugin has no ranks in it", name, library);
     KOLO_TRY(plugin->world->open(argc, argv, &runtime.world));
-    kolo_status status = kolo_comm_queue_open(kolo_lossy_comm(runtime.world.comm), &runtime.ranks);
+    kolo_status status = open_ranks();
     if (status != KOLO_OK) {
         plugin->world->close(&runtime.world, 0);
         return status;
@@ -116,7 +127,10 @@ static bool output_lost(void)
 static void leave_world(int code)
 {
     if (!runtime.world_kind) return;
-    if (code == 0) runtime.ranks->kind->close(runtime.ranks);
+    if (code == 0) {
+        runtime.ranks->kind->close(runtime.ranks);
+        runtime.simulated->kind->close(runtime.simulated);
+    }
     runtime.world_kind->close(&runtime.world, code);
     runtime.world_kind = NULL;
     runtime.ranks = NULL;
@@ -141,6 +155,19 @@ int kolo_finish(void)
 kolo_comm *kolo_world_comm(void)
 {
     return runtime.world_kind ? runtime.ranks : kolo_comm_self();
+}
+
+/* ---------------------------------------------------------------- simulated links */
+
+kolo_status kolo_simulate_links_at(const kolo_simulate_links_args *args, kolo_here here)
+{
+    kolo_scope scope = kolo_enter("kolo_simulate_links", here);
+    return kolo_leave(scope, runtime.world_kind ? kolo_comm_simulate(runtime.simulated, args) : KOLO_OK);
+}
+
+kolo_modelled_clock kolo_modelled_clock_now(void)
+{
+    return runtime.world_kind ? kolo_comm_clock(runtime.simulated) : (kolo_modelled_clock){0};
 }
 
 int kolo_rank(void)

@@ -392,7 +392,8 @@ static void make_list(option_list *list, const kolo_options *options)
         struct argp_option *option = &list->option[i];
         const char *value = default_text(options, option->key);
         if (option->key == OPTION_DATA) option->doc = data_doc(options, option->doc);
-        if (option->key == OPTION_DEVICES && options->trains_nothing) option->doc = "the first so many";
+        if (option->key == OPTION_DEVICES && options->trains_nothing)
+            option->doc = options->most_devices ? "so many modelled devices" : "the first so many";
         if (!value) continue;
         snprintf(list->help[i], sizeof list->help[i], "%s (default: %s)", option->doc, value);
         option->doc = list->help[i];
@@ -443,7 +444,10 @@ typedef struct refusal {
 static refusal missing_device(const kolo_options *options)
 {
     int there = kolo_visible_devices(), most = there > 0 ? there : 1; /* 0 devices: the host counts as one */
-    if (options->devices > most)
+    if (options->most_devices > 0 && options->devices > options->most_devices)
+        return (refusal){"--devices", kolo_phrase("1 to %d", options->most_devices),
+                         kolo_phrase("%d", options->devices)};
+    if (options->most_devices == 0 && options->devices > most)
         return (refusal){"--devices", kolo_phrase("1 to %d (%s sets how many there are)", most, kolo_device_variable()),
                          kolo_phrase("%d", options->devices)};
     for (const kolo_program_option *own = options->own; own && own->name; own++)

@@ -3,10 +3,11 @@
  *
  *     KOLO_THREADS=1 build/bin/kolorun -np 2 build/bench/overlap BATCH [GIGABITS [BUCKET_BYTES]]
  *
- * GIGABITS simulates a link of that speed: each all-reduce also sleeps as long as a ring over such links would take.
- * Rank 0 prints one line of JSON: for both ways the images/s of all ranks (the best and the median of the rounds), and
- * the seconds of communication and of its exposed part in a step. These are of the quietest tenth of the steps, because
- * a rank whose core is busy with something else makes the other wait, which no overlap hides.
+ * GIGABITS, 1 or 10, simulates Ethernet of that speed between hosts of one rank each: every collective also waits as
+ * long as the link model says (kolo_simulate_links()). Rank 0 prints one line of JSON: for both ways the images/s of
+ * all ranks (the best and the median of the rounds), and the seconds of communication and of its exposed part in a
+ * step. These are of the quietest tenth of the steps, because a rank whose core is busy with something else makes the
+ * other wait, which no overlap hides.
  */
 #include "runtime/runtime.h"
 
@@ -17,35 +18,16 @@
 #include "core/clock.h"
 
 enum { ROUNDS = 5, STEPS = 10, SINGLE = 12, SAMPLES = ROUNDS * SINGLE };
-#define LATENCY 20e-6 /* seconds of one message on the simulated link */
 
-static struct {
-    double bits; /* a second; 0: no simulated link */
-    kolo_comm_kind kind;
-    kolo_status (*allreduce)(kolo_comm *comm, void *values, int64_t count, kolo_type type, kolo_reduce_op reduction);
-} link_model;
-
-/* A ring over n ranks takes 2(n-1) rounds, in each of which every rank sends an n-th of the bytes. */
-static kolo_status slow_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type,
-                                  kolo_reduce_op reduction)
+/* Each rank is a GPU of a host of its own. The links are modelled, and each all-reduce waits for them. */
+static kolo_link_model *simulate_link(double gigabits)
 {
-    double rounds = 2.0 * (comm->size - 1), bytes = (double)count * (double)kolo_type_bytes(type) / comm->size;
-    double seconds = rounds * (LATENCY + 8 * bytes / link_model.bits);
-    kolo_status status = link_model.allreduce(comm, values, count, type, reduction);
-    nanosleep(&(struct timespec){.tv_sec = (time_t)seconds,
-                                 .tv_nsec = (long)(1e9 * (seconds - (double)(time_t)seconds))},
-              NULL);
-    return status;
-}
-
-static void simulate_link(double bits)
-{
-    kolo_comm *ranks = kolo_world_comm();
-    link_model.bits = bits;
-    link_model.kind = *ranks->kind;
-    link_model.allreduce = ranks->kind->allreduce;
-    link_model.kind.allreduce = slow_allreduce;
-    if (bits > 0) ranks->kind = &link_model.kind;
+    char network[32];
+    if (gigabits == 0) return NULL;
+    snprintf(network, sizeof network, "ethernet-%g", gigabits);
+    kolo_link_model *model = kolo_link_model_open("pcie-4", .devices = "0", .hosts = kolo_size(), .network = network);
+    if (model) kolo_simulate_links(model, .algorithm = KOLO_ALGORITHM_RING, .wait = true);
+    return model;
 }
 
 static kolo_model *make_cnn(int64_t bucket_bytes)
@@ -105,7 +87,7 @@ int main(int argc, char **argv)
     double gigabits = argc > 2 ? atof(argv[2]) : 0;
     kolo_data *data = kolo_synthetic_digits(KOLO_TRAIN, .samples = batch * STEPS * kolo_size());
     way beside = {.model = make_cnn(argc > 3 ? atoll(argv[3]) : 0)}, after = {.model = make_cnn(KOLO_NONE)};
-    simulate_link(1e9 * gigabits);
+    kolo_link_model *links = simulate_link(gigabits);
     for (int round = -1; round < ROUNDS; round++) {
         run_round(&beside, data, batch, round);
         run_round(&after, data, batch, round);
@@ -120,5 +102,7 @@ int main(int argc, char **argv)
     kolo_model_free(&beside.model);
     kolo_model_free(&after.model);
     kolo_data_free(&data);
+    kolo_simulate_links(NULL);
+    kolo_link_model_free(&links);
     return kolo_finish();
 }
