@@ -9,6 +9,7 @@
 
 struct launch_host {
     char *name;
+    char *user; /* the name to log in with, as in user@host; NULL: ssh decides */
     int slots;
 };
 
@@ -18,16 +19,17 @@ struct launch_hosts {
     int ranks;           /* number of ranks to start */
     bool all_local;      /* all ranks run on this host */
     bool from_scheduler; /* a SLURM allocation: mpirun reads the hosts from it, and `host` is empty */
+    int file;            /* of hosts_file(); 0: none */
 };
 
 /* Chooses the ranks and hosts, from the options, the hostfile, or the SLURM allocation in the environment. Returns
  * KOLORUN_GO_ON, or an exit code after one sentence. The caller calls hosts_free() in both cases. */
 int hosts_choose(const struct launch_options *options, struct launch_hosts *hosts);
 
-/* Parses "h1:4,h2" (without a number: one slot). The slots of a host that is named twice are added. Returns as
+/* Parses "h1:4,user@h2" (without a number: one slot). The slots of a host that is named twice are added. Returns as
  * hosts_choose(). */
 int hosts_from_list(const char *list, struct launch_hosts *hosts);
-/* Parses a hostfile: "name", "name slots=4", "name:4", comments after '#'. Returns as hosts_choose(). */
+/* Parses a hostfile: "name", "user@name slots=4", "name:4", comments after '#'. Returns as hosts_choose(). */
 int hosts_from_file(const char *path, struct launch_hosts *hosts);
 /* Parses text like a hostfile's, and changes it; `where` names its source. Returns as hosts_choose(). */
 int hosts_from_text(char *text, const char *where, struct launch_hosts *hosts);
@@ -43,8 +45,13 @@ bool hosts_is_one_of_several_tasks(void);
 bool hosts_looks_like_host(const char *word);
 /* True for the names of this host. */
 bool host_is_local(const char *name);
+/* Whether any host has a user. */
+bool hosts_have_users(const struct launch_hosts *hosts);
 /* "h1:4,h2:4" for mpirun's -H. The caller frees it; NULL if memory is out. */
 char *hosts_argument(const struct launch_hosts *hosts);
+/* Makes a hostfile, which can name users, as -H of Open MPI 4 cannot. It is a file in memory that mpirun inherits, and
+ * hosts_free() closes it. Returns its path for --hostfile, which the caller frees; NULL with errno. */
+char *hosts_file(struct launch_hosts *hosts);
 void hosts_free(struct launch_hosts *hosts);
 
 #endif

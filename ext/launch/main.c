@@ -22,15 +22,21 @@ static void open_standard(void)
     if (fd >= 3) close(fd);
 }
 
+static int do_as(const struct launch_options *options)
+{
+    if (options->help) return options_help();
+    if (options->version) return version_print();
+    if (options->check_build) return check_build_print();
+    return starts_run(options);
+}
+
 int main(int argc, char **argv)
 {
     struct launch_options options;
     open_standard();
     if (argc > 1 && !strcmp(argv[1], RANK_OPTION)) return rank_main(argv + 2);
     int code = options_parse(argc, argv, &options);
-    if (code != KOLORUN_GO_ON) return code;
-    if (options.help) return options_help();
-    if (options.version) return version_print();
-    if (options.check_build) return check_build_print();
-    return starts_run(&options);
+    if (code == KOLORUN_GO_ON) code = do_as(&options);
+    options_free(&options);
+    return code;
 }

@@ -76,7 +76,7 @@ static void the_line_for_this_host(void **state)
     (void)state;
     char *line = line_for(NULL, NULL);
     assert_string_equal(line,
-                        "/usr/bin/mpirun -np 4 -H localhost:4 --bind-to none --map-by slot --mca plm isolated "
+                        "/usr/bin/mpirun --noprefix -np 4 -H localhost:4 --bind-to none --map-by slot --mca plm isolated "
                         "--mca oob_tcp_if_include lo "
                         "--mca btl self,vader --mca pml ob1 --mca opal_signal '' --mca odls_base_sigkill_timeout 0 "
                         "/opt/kolo/bin/kolorun --as-rank ./cnn 'a b'");
