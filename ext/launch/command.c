@@ -196,7 +196,7 @@ static int add_ssh(struct words *command, const struct launch_options *options, 
 static int add_hosts(struct words *command, struct launch_hosts *hosts)
 {
     bool users = hosts_have_users(hosts) && !hosts->all_local;
-    if (!hosts->count) return KOLORUN_GO_ON;
+    if (hosts->from_scheduler) return KOLORUN_GO_ON;
     char *list = users ? hosts_file(hosts) : hosts_argument(hosts);
     if (!list) return launch_say(KOLORUN_FAILED, "no list of hosts for mpirun: %s", strerror(errno));
     words_add_all(command, users ? "--hostfile" : "-H", list, NULL);

@@ -1,4 +1,4 @@
-/* Hosts and slots, from -H, a hostfile, or the SLURM allocation. Mistakes for which mpirun prints a page of text are
+/* Hosts and slots, from texts and files. Mistakes for which mpirun prints a page of text are
  * reported here in one sentence. */
 #define _GNU_SOURCE 1 /* strsep, memfd_create */
 #include "launch/hosts.h"
@@ -58,6 +58,11 @@ static int add_host(struct launch_hosts *hosts, const char *text, size_t length,
         hosts->host[i].slots += slots;
     }
     return at ? set_user(&hosts->host[i], text, (size_t)(at - text)) : KOLORUN_GO_ON;
+}
+
+int hosts_add(struct launch_hosts *hosts, const char *name, int slots)
+{
+    return add_host(hosts, name, strlen(name), slots);
 }
 
 /* The length of the "name" or "user@name" with which `text` begins, or 0. */
@@ -159,32 +164,6 @@ int hosts_from_text(char *text, const char *where, struct launch_hosts *hosts)
     return code;
 }
 
-int hosts_slurm_tasks(const char *ntasks, const char *per_node)
-{
-    int tasks = ntasks ? read_slots(ntasks, strlen(ntasks)) : 0;
-    if (tasks || !per_node) return tasks;
-    for (const char *at = per_node; *at; at += *at == ',') { /* "4(x2),3": four on each of two nodes, three on one */
-        size_t digits = strspn(at, "0123456789");
-        int here = read_slots(at, digits), nodes = 1;
-        at += digits;
-        if (!strncmp(at, "(x", 2)) {
-            digits = strspn(at + 2, "0123456789");
-            nodes = read_slots(at + 2, digits);
-            at += 2 + digits + (at[2 + digits] == ')');
-        }
-        if (!here || !nodes || (*at && *at != ',') || here > (INT_MAX - tasks) / nodes) return 0;
-        tasks += here * nodes;
-    }
-    return tasks;
-}
-
-bool hosts_is_one_of_several_tasks(void)
-{
-    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
-    if (!tasks || !getenv("SLURM_PROCID") || getenv("SLURM_PTY_PORT") || getenv("OMPI_COMM_WORLD_RANK")) return false;
-    return read_slots(tasks, strlen(tasks)) > 1;
-}
-
 bool hosts_looks_like_host(const char *word)
 {
     size_t name = name_length(word);
@@ -198,32 +177,6 @@ bool host_is_local(const char *name)
     if (!strcasecmp(name, "localhost") || !strncmp(name, "127.", 4) || !strcasecmp(name, here)) return true;
     size_t host = strcspn(here, "."); /* "node7" and "node7.cluster.org" are the same host */
     return host && !here[host] && !strncasecmp(name, here, host) && name[host] == '.';
-}
-
-static int choose_hosts(const struct launch_options *options, struct launch_hosts *hosts)
-{
-    if (options->hosts) return hosts_from_list(options->hosts, hosts);
-    if (options->hostfile) return hosts_from_file(options->hostfile, hosts);
-    if (getenv("SLURM_JOB_ID") && getenv("SLURM_JOB_NODELIST")) {
-        const char *nodes = getenv("SLURM_JOB_NUM_NODES");
-        hosts->from_scheduler = true;
-        hosts->all_local = nodes && !strcmp(nodes, "1") && getenv("SLURMD_NODENAME"); /* not from a login node */
-        if (!hosts->ranks) hosts->ranks = hosts_slurm_tasks(getenv("SLURM_NTASKS"), getenv("SLURM_TASKS_PER_NODE"));
-        return KOLORUN_GO_ON;
-    }
-    return hosts->ranks ? add_host(hosts, "localhost", strlen("localhost"), hosts->ranks) : KOLORUN_GO_ON;
-}
-
-int hosts_choose(const struct launch_options *options, struct launch_hosts *hosts)
-{
-    *hosts = (struct launch_hosts){.ranks = options->ranks};
-    int code = choose_hosts(options, hosts);
-    if (code != KOLORUN_GO_ON) return code;
-    if (!hosts->ranks)
-        return launch_say(KOLORUN_WRONG_USE, hosts->from_scheduler
-                                                 ? "the SLURM allocation does not say how many tasks: wanted -np N"
-                                                 : "how many ranks? wanted -np N, as in kolorun -np 8 ./program");
-    return hosts->from_scheduler ? KOLORUN_GO_ON : hosts_check(hosts);
 }
 
 /* mpirun starts this host's ranks itself, as its own user. */

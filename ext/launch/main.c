@@ -1,8 +1,8 @@
 /* kolorun: starts a program as N ranks over Open MPI and watches them, like horovodrun.
  *
- * Reading order: options.h and hosts.h (the command line), starts.h (starts and restarts), command.h (the mpirun
- * command line), rank.h (the process that mpirun starts for each rank), wire.h (messages of ranks), job.h (the running
- * job), output.h (the ranks' output). */
+ * Reading order: options.h (the command line), allocation.h (the hosts), starts.h (starts and restarts), command.h (the
+ * mpirun command line), rank.h (the process that mpirun starts for each rank), wire.h (messages of ranks), job.h (the
+ * running job), output.h (the ranks' output). */
 #include "launch/check_build.h"
 #include "launch/options.h"
 #include "launch/rank.h"

@@ -2,6 +2,7 @@
 #include "launch/starts.h"
 
 #include "core/fault_text.h"
+#include "launch/allocation.h"
 #include "launch/check_build.h"
 #include "launch/command.h"
 #include "launch/discovery.h"
@@ -10,6 +11,7 @@
 #include "launch/job.h"
 #include "launch/say.h"
 #include "launch/segments.h"
+#include "launch/slurm.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -66,7 +68,7 @@ static int run(struct job *job, const struct words *command)
 static int choose_hosts(const struct job *job, struct launch_hosts *hosts)
 {
     const struct launch_options *options = job->options;
-    if (!options->discovery) return hosts_choose(options, hosts);
+    if (!options->discovery) return allocation_choose(launch_allocations, options, hosts);
     int code = discovery_choose(options, job->signals, &job->mask, hosts);
     return code == KOLORUN_GO_ON ? hosts_check(hosts) : code;
 }
@@ -153,7 +155,7 @@ static int refuse_tasks(void)
 
 int starts_run(const struct launch_options *options)
 {
-    if (hosts_is_one_of_several_tasks()) return refuse_tasks();
+    if (slurm_is_one_of_several_tasks()) return refuse_tasks();
     static struct job job; /* large: not for the stack */
     for (int restart = 0;; restart++) {
         begin_anew(&job, options, restart);
