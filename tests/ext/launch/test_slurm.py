@@ -1,4 +1,5 @@
 """kolorun and libkolo in jobs of a real SLURM with two nodes: see cluster.py and launched.py first."""
+import json
 import re
 
 import pytest
@@ -11,6 +12,8 @@ from mpi_workshop import BUILD
 slurm = pytest.fixture(scope="module")(cluster)
 TWO_BY_TWO = ["-N2", "--ntasks-per-node=2"]
 RANKS = BUILD / "bin" / "p2p_bandwidth_latency"
+CIFAR = BUILD / "bin" / "cifar10_slurm"
+SMALL = "--data synthetic --epochs 1 --steps-per-epoch 2 --batch-size 8 --no-validation --seed 3"
 
 
 def by_rank(text):
@@ -52,6 +55,33 @@ def test_srun_without_pmix_gives_the_ranks_no_way_to_meet(slurm):
     sentences = [line for line in text.splitlines() if "gave them no way to meet: wanted srun --mpi=pmix, or kolorun without srun" in line]
     assert code == 1 and sorted(line[0] for line in sentences) == ["0", "1", "2", "3"], text  # one each, and nothing else
     assert all(line in sentences or line.startswith("srun: ") for line in text.splitlines())
+
+
+def lines_of(self_test):
+    return [line.split(": ", 1)[1] for line in self_test.splitlines() if ": local rank" in line]
+
+
+def test_what_each_rank_of_srun_sees(slurm):
+    """The recommended layout of keras_experiments: on each node a server, and workers. The nodes' bridges do no harm."""
+    code, text = slurm.batch(f"srun --mpi=pmix {CIFAR} --self-test --strategy parameter_server", *TWO_BY_TWO)
+    assert code == 0 and lines_of(text) == [
+        f"local rank {rank % 2} of 2, node {rank // 2} of 2; SLURM's task {rank}, {rank % 2} on its node, of dgx[01-02]; "
+        f"{'worker' if rank else 'chief'}{'' if rank % 2 else ' with a server'}, device cpu:0" for rank in range(4)], text
+
+
+def test_what_each_rank_of_kolorun_sees(slurm):
+    code, text = slurm.batch(f"{KOLORUN} {CIFAR} --self-test", "-N2", "-n2")
+    assert code == 0 and lines_of(text) == [
+        f"local rank 0 of 1, node {rank} of 2; Open MPI's, on SLURM's dgx[01-02]; {'worker' if rank else 'chief'}, device cpu:0"
+        for rank in range(2)], text
+
+
+@pytest.mark.parametrize("options", ["", pytest.param("--chief", marks=pytest.mark.long("the same with a chief"))])
+def test_cifar10_trains_on_two_nodes(slurm, options):
+    code, text = slurm.batch(f"srun --mpi=pmix {CIFAR} {SMALL} {options} --history {slurm.folder}/history.json", "-N2", "-n2")
+    assert code == 0, text
+    history = json.loads((slurm.folder / "history.json").read_text())
+    assert history["ranks"] == 2 and history["epochs"][0]["loss"] > 0
 
 
 def test_the_rest_of_a_job_ends_with_a_rank(slurm):
