@@ -36,6 +36,12 @@ static const struct setting going_on[] = {{"orte_abort_on_non_zero_status", "0"}
                                           {"orte_allowed_exit_without_sync", "1"}};
 /* Settings for several hosts: ob1 over TCP, as in horovodrun, because the old openib transport crashed with threads. */
 static const struct setting across[] = {{"btl", "^openib"}};
+/* Settings of --rdma and --tcp, which come before those above and replace them. Without tcp in the list of transports
+ * nothing falls back to it in silence. */
+static const struct setting ucx[] = {{"pml", "ucx"}};
+static const struct setting verbs[] = {{"btl", "self,vader,openib"}, {"btl_openib_allow_ib", "1"}};
+static const struct setting tcp[] = {{"btl", "self,tcp"}};
+static const struct setting loopback[] = {{"btl_tcp_if_include", "lo"}};
 /* Networks that many hosts have but that do not connect hosts. They are excluded if the right network is unknown. */
 #define NO_NETWORKS "lo,docker0,virbr0"
 
@@ -129,11 +135,30 @@ static bool is_set(const char *name, const struct words *users)
     return false;
 }
 
+/* Whether mpirun's command line already has this parameter. */
+static bool is_chosen(const char *name, const struct words *command)
+{
+    for (size_t i = 1; i < command->count; i++)
+        if (!strcmp(command->word[i], name) && !strcmp(command->word[i - 1], "--mca")) return true;
+    return false;
+}
+
+/* Adds the settings that neither the user nor an earlier call has made. */
 static void add_settings(struct words *command, const struct setting *settings, size_t count, const struct words *users)
 {
     for (size_t i = 0; i < count; i++)
-        if (!is_set(settings[i].name, users))
+        if (!is_set(settings[i].name, users) && !is_chosen(settings[i].name, command))
             words_add_all(command, "--mca", settings[i].name, settings[i].value, NULL);
+}
+
+static void add_transport(struct words *command, const struct launch_options *options, const struct launch_hosts *hosts,
+                          const struct words *users)
+{
+    if (options->tcp) add_settings(command, tcp, sizeof tcp / sizeof *tcp, users);
+    if (options->tcp && hosts->all_local) add_settings(command, loopback, sizeof loopback / sizeof *loopback, users);
+    if (options->rdma && !strcmp(options->rdma, "ucx")) add_settings(command, ucx, sizeof ucx / sizeof *ucx, users);
+    if (options->rdma && !strcmp(options->rdma, "verbs"))
+        add_settings(command, verbs, sizeof verbs / sizeof *verbs, users);
 }
 
 static void add_networks(struct words *command, const struct launch_options *options, const struct launch_hosts *hosts,
@@ -244,6 +269,7 @@ static int add_options(struct words *command, const struct launch_options *optio
     int code = add_hosts(command, hosts);
     if (code == KOLORUN_GO_ON) code = add_placement(command, options, users);
     if (code != KOLORUN_GO_ON) return code;
+    add_transport(command, options, hosts, users);
     if (hosts->all_local) {
         add_settings(command, here, sizeof here / sizeof *here, users);
     } else {

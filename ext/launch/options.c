@@ -40,6 +40,8 @@ enum {
     KEY_HIERARCHICAL,
     KEY_NO_HIERARCHICAL,
     KEY_NO_STALL_CHECK,
+    KEY_RDMA,
+    KEY_TCP,
 };
 
 static const struct argp_option known_options[] = {
@@ -60,6 +62,12 @@ static const struct argp_option known_options[] = {
     {"network-interface", KEY_INTERFACES, "NAME", OPTION_ALIAS, NULL, 1},
     {"ssh-port", 'p', "PORT", 0, "The port of sshd on the other hosts; default: what ssh's own settings say", 1},
     {"ssh-identity-file", 'i', "FILE", 0, "The private key for ssh; default: what ssh's own settings say", 1},
+    {"rdma", KEY_RDMA, "ucx|verbs", OPTION_ARG_OPTIONAL,
+     "Exchange messages by RDMA: --rdma or --rdma=ucx through UCX, --rdma=verbs through Open MPI's older openib; "
+     "--check-build tells what there is",
+     1},
+    {"tcp", KEY_TCP, NULL, 0, "Exchange MPI's messages over TCP alone, also on one host; default: shared memory there",
+     1},
     {"env", 'x', "NAME=VALUE", 0,
      "Set a variable for the ranks; may be repeated; -x NAME insists that kolorun's environment has it, all of which "
      "the ranks get anyway",
@@ -129,7 +137,8 @@ static const struct {
              {'v', AT(version)},
              {KEY_HELP, AT(help)},
              {KEY_TIMESTAMPS, AT(timestamps)},
-             {KEY_MERGE_STDERR, AT(merge_stderr)}};
+             {KEY_MERGE_STDERR, AT(merge_stderr)},
+             {KEY_TCP, AT(tcp)}};
 static const struct {
     int key;
     size_t offset;
@@ -233,6 +242,7 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     switch (key) {
     case KEY_INTERFACES: return add_interface(options, text);
     case 'x': return add_variable(reading, text);
+    case KEY_RDMA: options->rdma = text ? text : "ucx"; return 0;
     case KEY_HIERARCHICAL: options->hierarchical = 1; return 0;
     case KEY_NO_HIERARCHICAL: options->hierarchical = 0; return 0;
     case KEY_NO_STALL_CHECK: options->stall_limit = 0; return 0;

@@ -31,6 +31,8 @@ struct launch_options {
     bool timestamps;           /* each line of output begins with the time */
     bool merge_stderr;         /* a rank's stderr is its stdout */
     int hierarchical;          /* --[no-]hierarchical-allreduce; -1 when not given */
+    const char *rdma;          /* --rdma: "ucx" or "verbs"; NULL when not given */
+    bool tcp;                  /* the ranks exchange messages over TCP alone */
     bool verbose;
     bool check_build;
     bool version;

@@ -61,6 +61,17 @@ static int check_bind_to(const char *what)
                       what);
 }
 
+static int check_transport(const struct launch_options *options)
+{
+    const char *rdma = options->rdma;
+    if (rdma && options->tcp) return launch_say(KOLORUN_WRONG_USE, "--rdma and --tcp: wanted one of them, got both");
+    if (rdma && strcmp(rdma, "ucx") != 0 && strcmp(rdma, "verbs") != 0)
+        return launch_say(KOLORUN_WRONG_USE, "--rdma: wanted ucx or verbs, got '%s'", rdma);
+    if (rdma && options->command && (!strcmp(options->command[0], "ucx") || !strcmp(options->command[0], "verbs")))
+        return launch_say(KOLORUN_WRONG_USE, "--rdma: wanted --rdma=%s, got a space", options->command[0]);
+    return KOLORUN_GO_ON;
+}
+
 int options_check(const struct launch_options *options)
 {
     if (options->check_build || options->version || options->help) return KOLORUN_GO_ON;
@@ -68,6 +79,7 @@ int options_check(const struct launch_options *options)
     if (code == KOLORUN_GO_ON) code = check_fault(options->fault);
     if (code == KOLORUN_GO_ON) code = check_key(options->ssh_key);
     if (code == KOLORUN_GO_ON) code = check_bind_to(options->bind_to);
+    if (code == KOLORUN_GO_ON) code = check_transport(options);
     if (code == KOLORUN_GO_ON) code = filter_check(options->shown_ranks);
     if (code != KOLORUN_GO_ON) return code;
     if (!options->command)

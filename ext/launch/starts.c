@@ -9,6 +9,7 @@
 #include "launch/environment.h"
 #include "launch/filter.h"
 #include "launch/job.h"
+#include "launch/rdma.h"
 #include "launch/say.h"
 #include "launch/segments.h"
 #include "launch/slurm.h"
@@ -96,6 +97,7 @@ static int prepare_and_run(struct launch_hosts *hosts, struct job *job, struct w
     if (code == KOLORUN_GO_ON) code = choose_hosts(job, hosts);
     job->ranks = hosts->ranks;
     if (code == KOLORUN_GO_ON) code = check_fault_ranks(options, hosts->ranks);
+    if (code == KOLORUN_GO_ON) code = rdma_check(options, hosts);
     if (code == KOLORUN_GO_ON) code = filter_check_ranks(options->shown_ranks, hosts->ranks);
     own_path(self, sizeof self);
     if (code == KOLORUN_GO_ON && hosts->all_local) code = command_check(options);
