@@ -34,6 +34,8 @@ static const struct setting everywhere[] = {
 /* Settings under --keep-going, for ranks whose watcher was killed, and for those that end without MPI_Finalize. */
 static const struct setting going_on[] = {{"orte_abort_on_non_zero_status", "0"},
                                           {"orte_allowed_exit_without_sync", "1"}};
+/* mpirun would cut "server1.cluster.org" to "server1", which ssh may not know. */
+static const struct setting by_name[] = {{"orte_keep_fqdn_hostnames", "1"}};
 /* Settings for several hosts: ob1 over TCP, as in horovodrun, because the old openib transport crashed with threads. */
 static const struct setting across[] = {{"btl", "^openib"}};
 /* Settings of --rdma and --tcp, which come before those above and replace them. Without tcp in the list of transports
@@ -275,6 +277,7 @@ static int add_options(struct words *command, const struct launch_options *optio
     } else {
         add_settings(command, across, sizeof across / sizeof *across, users);
         add_networks(command, options, hosts, users);
+        if (!hosts->from_scheduler) add_settings(command, by_name, sizeof by_name / sizeof *by_name, users);
         code = add_ssh(command, options, users);
     }
     add_settings(command, everywhere, sizeof everywhere / sizeof *everywhere, users);

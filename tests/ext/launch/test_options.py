@@ -81,7 +81,7 @@ def test_host_that_is_not_there(tmp_path):
     """ssh says why; what Open MPI guesses at length is left out, or its first line stands where nobody says why."""
     job = run("-np", 2, "-H", "no-such-host.invalid:2", "true")
     sentence = sentences(job.err)[0]
-    assert job.code == 1 and "0 of 2 ranks started" in sentence and "no-such-host: " in sentence, job.err
+    assert job.code == 1 and "0 of 2 ranks started" in sentence and "no-such-host.invalid: " in sentence, job.err
     job = run("-np", 2, "-H", "no-such-host.invalid:1,nor-this.invalid:1", "true")
     assert job.code == 1 and not [line for line in sentences(job.err) if "ORTE" in line or "daemon" in line]
     guesses = "echo ---; echo 'ORTE was unable to reliably start one or more daemons.'; echo '* not finding'; echo ---; "

@@ -37,6 +37,15 @@ def test_ssh_says_what_is_wrong(other_host_with_sshd, hosts, options, wanted):
     assert job.code == 1 and "0 of 1 ranks started" in sentence and wanted in sentence, job.err
 
 
+def test_a_name_with_its_domain_reaches_ssh(other_host_with_sshd):
+    """ssh knows only the whole name."""
+    key, agent = other_host_with_sshd
+    with open(agent.split()[-1], "a") as settings:
+        settings.write(f"Host far.cluster.example\n    HostName {THERE}\n")
+    job = launch(agent, "-np", 2, "-H", "localhost:1,learner@far.cluster.example:1", "-p", 2222, "-i", key, "hostname")
+    assert job.code == 0 and by_rank(job.out)[1] == [b"elsewhere"], job.err
+
+
 def test_a_folder_that_is_missing_on_the_other_host(other_host_with_sshd, tmp_path):
     key, agent = other_host_with_sshd
     job = launch(agent, "-np", 1, "-H", f"learner@{THERE}:1", "-p", 2222, "-i", key, "--wdir", "/no/such/folder", "true")
