@@ -194,6 +194,7 @@ static int report_interrupt(struct job *job)
 /* Reports that mpirun has refused the job for a reason that a user can change. False if it has not. */
 static bool report_refusal(struct job *job)
 {
+    const char *nodes = getenv("SLURM_JOB_NODELIST");
     job->mpirun_text[job->mpirun_text_length - (job->mpirun_text_length == sizeof job->mpirun_text)] = '\0';
     if (strstr(job->mpirun_text, "not enough slots"))
         output_say(&job->output,
@@ -204,6 +205,8 @@ static bool report_refusal(struct job *job)
         output_say(&job->output,
                    "--bind-to: a host has fewer cores than ranks: start fewer ranks there, or do not bind "
                    "them");
+    else if (strstr(job->mpirun_text, "already filled") && nodes)
+        output_say(&job->output, "-H: wanted hosts of the allocation (%s) with room for %d ranks", nodes, job->ranks);
     else return false;
     return true;
 }

@@ -45,6 +45,11 @@ def test_more_ranks_than_tasks(slurm):
     assert said(text)[0].startswith("wanted 5 ranks, and the allocation has fewer slots")
 
 
+def test_a_host_that_is_not_in_the_allocation(slurm):
+    code, text = slurm.batch(f"{KOLORUN} -np 2 -H dgx07:2 true", *TWO_BY_TWO)
+    assert code == 1 and said(text) == ["-H: wanted hosts of the allocation (dgx[01-02]) with room for 2 ranks"], text
+
+
 def test_srun_starts_kolorun_several_times(slurm):
     code, text = slurm.batch(f"srun {KOLORUN} -np 2 true", *TWO_BY_TWO)
     assert code == 2 and said(text) == ["srun has started kolorun 4 times: wanted kolorun without srun, in sbatch or salloc, or srun -n1"]
