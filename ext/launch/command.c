@@ -2,6 +2,7 @@
 #define _GNU_SOURCE 1 /* asprintf */
 #include "launch/command.h"
 
+#include "launch/daemon.h"
 #include "launch/network.h"
 #include "launch/rank.h"
 #include "launch/say.h"
@@ -261,8 +262,18 @@ static void add_users(struct words *command, const struct launch_options *option
     for (size_t i = 0; i < users->count; i++) words_add(command, users->word[i]);
 }
 
+/* Lets SLURM start Open MPI's daemons through kolorun. Open MPI splits the words at blanks. */
+static void add_daemon(struct words *command, const char *self, const struct words *users)
+{
+    char agent[4200];
+    if (strchr(self, ' ')) return;
+    snprintf(agent, sizeof agent, "%s " DAEMON_OPTION " orted", self);
+    const struct setting through[] = {{"orte_launch_agent", agent}};
+    add_settings(command, through, 1, users);
+}
+
 static int add_options(struct words *command, const struct launch_options *options, struct launch_hosts *hosts,
-                       const struct words *users)
+                       const char *self, const struct words *users)
 {
     char ranks[16];
     snprintf(ranks, sizeof ranks, "%d", hosts->ranks);
@@ -281,6 +292,7 @@ static int add_options(struct words *command, const struct launch_options *optio
         code = add_ssh(command, options, users);
     }
     add_settings(command, everywhere, sizeof everywhere / sizeof *everywhere, users);
+    if (hosts->from_scheduler && !hosts->all_local) add_daemon(command, self, users);
     if (options->keep_going) add_settings(command, going_on, sizeof going_on / sizeof *going_on, users);
     if (!hosts->all_local) add_variables(command);
     add_users(command, options, users);
@@ -298,7 +310,7 @@ int command_build(const struct launch_options *options, struct launch_hosts *hos
         return launch_say(KOLORUN_WRONG_USE, "--mpi-args: wanted arguments as a shell would read them, got '%s'",
                           options->mpi_args);
     }
-    int code = add_options(command, options, hosts, &users);
+    int code = add_options(command, options, hosts, self, &users);
     words_free(&users);
     words_add_all(command, self, RANK_OPTION, NULL);
     for (char **word = options->command; *word; word++) words_add_shielded(command, *word);

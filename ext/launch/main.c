@@ -4,6 +4,7 @@
  * mpirun command line), rank.h (the process that mpirun starts for each rank), wire.h (messages of ranks), job.h (the
  * running job), output.h (the ranks' output). */
 #include "launch/check_build.h"
+#include "launch/daemon.h"
 #include "launch/options.h"
 #include "launch/rank.h"
 #include "launch/say.h"
@@ -35,6 +36,7 @@ int main(int argc, char **argv)
     struct launch_options options;
     open_standard();
     if (argc > 1 && !strcmp(argv[1], RANK_OPTION)) return rank_main(argv + 2);
+    if (argc > 1 && !strcmp(argv[1], DAEMON_OPTION)) return daemon_main(argv + 2);
     int code = options_parse(argc, argv, &options);
     if (code == KOLORUN_GO_ON) code = do_as(&options);
     options_free(&options);

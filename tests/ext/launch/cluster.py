@@ -44,7 +44,7 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=1
 SlurmdParameters=config_overrides
 MpiDefault=none
 ReturnToService=2
-KillWait=5
+KillWait=30
 {nodes}
 PartitionName=all Nodes=ALL Default=YES MaxTime=10
 """
@@ -126,14 +126,21 @@ class Cluster:
     def ask(self, *words):
         return self.run(*words).stdout.strip()
 
+    def submit(self, script, *options):
+        """Gives a script to sbatch. Returns the job's number."""
+        script_file, code = self.folder / "script", self.folder / "code"
+        script_file.write_text("#!/bin/bash\n" + script)
+        (self.folder / "out").write_text("")
+        code.unlink(missing_ok=True)
+        done = self.run("sbatch", "--parsable", "-o", self.folder / "out", "-t", "5", *options, "--wrap",
+                        f"bash {script_file}; echo $? >{code}.new; mv {code}.new {code}")
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
     def batch(self, script, *options, timeout=120):
         """Runs a script by sbatch to its end. Returns its exit code and what it and its steps printed."""
-        script_file, out, code = (self.folder / name for name in ("script", "out", "code"))
-        script_file.write_text("#!/bin/bash\n" + script)
-        out.write_text("")
-        code.unlink(missing_ok=True)
-        done = self.run("sbatch", "-o", out, "-t", "5", *options, "--wrap", f"bash {script_file}; echo $? >{code}.new; mv {code}.new {code}")
-        assert done.returncode == 0, done.stderr
+        self.submit(script, *options)
+        code, out = self.folder / "code", self.folder / "out"
         assert patience.until(code.exists, timeout), out.read_text() + self.logs()
         return int(code.read_text()), out.read_text()
 

@@ -2,6 +2,7 @@
 import json
 import re
 
+import patience
 import pytest
 
 from ext.launch.cluster import cluster
@@ -94,11 +95,23 @@ def test_the_rest_of_a_job_ends_with_a_rank(slurm):
     assert code == 7 and re.match(r"rank 3 \(dgx02, pid \d+\): exited with code 7", said(text)[0]), text
 
 
+@pytest.mark.parametrize("scope", [["--full"], pytest.param([], marks=pytest.mark.long("the same for the steps alone"))])
+def test_scancel_gives_the_ranks_time(slurm, programs, tmp_path, scope):
+    """Each of them saves its state, on both nodes, which takes up to 3 s."""
+    job = slurm.submit(f"exec {KOLORUN} {programs}/save 3 {tmp_path}", *TWO_BY_TWO)
+    out = slurm.folder / "out"
+    assert patience.until(lambda: out.read_text().count("is there") == 4, 60), out.read_text()
+    assert slurm.run("scancel", *scope, job).returncode == 0
+    assert patience.until(lambda: not slurm.ask("squeue", "-h", "-j", job), 60), slurm.ask("squeue")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"state.{rank}" for rank in range(4)], out.read_text()
+
+
 @pytest.mark.long("a node is given up after 20 seconds; it is the last test, since the cluster has lost it")
 def test_a_node_that_vanishes_is_named(slurm):
     near = f"02k{slurm.bridge[2:]}"
     script = f"{KOLORUN} sh -c 'echo there; sleep 600'"
     (slurm.folder / "cut").write_text(f"until test $(grep -c there {slurm.folder}/out) = 4; do sleep 0.1; done; ip link set {near} down")
+    (slurm.folder / "out").write_text("")
     slurm.daemon("bash", slurm.folder / "cut")
     code, text = slurm.batch(script, *TWO_BY_TWO)
     assert code == 137 and re.search(r"rank [23] \(dgx02, pid \d+\): lost: its host does not answer any more", text), text
