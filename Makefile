@@ -113,7 +113,7 @@ $(BUILD)/bin/kolo-data: $(call object,$(DATA_SRC)) $(LIBKOLO)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) -L$(BUILD)/lib -lkolo -Wl,-rpath,'$$ORIGIN/../lib'
 $(BUILD)/bin/kolorun: $(call object,$(LAUNCH_SRC))
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ -pthread
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ -ljansson -pthread
 
 # The kernel: C, but for the adapter to xeus. The worker runs the learner's code and links nothing but the C library.
 LLVM := /usr/lib/llvm-19

@@ -86,6 +86,7 @@ static kolo_status start(int *argc, char ***argv)
     MPI_Initialized(&running);
     if (running) return KOLO_OK;
     yield_when_crowded();
+    kolo_mpi_choose_network();
     if (kolo_mpi_init(argc, argv, &provided) != MPI_SUCCESS)
         return kolo_fail(KOLO_COMM, "MPI_Init_thread failed: see the launcher's messages above");
     kolo_mpi_process.process = getpid();

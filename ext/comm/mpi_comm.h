@@ -62,6 +62,10 @@ extern const kolo_comm_kind kolo_mpi_kind;
 
 /* --- mpi_start.c --- */
 
+/* Before MPI_Init: for ranks that srun has started on several nodes, restricts Open MPI to the subnet of the node from
+ * which srun was started (SLURM_LAUNCH_NODE_IPADDR), unless the user has named networks. Without it Open MPI tries
+ * every interface that is up, and waits for ever on a bridge that has the same address on each node. */
+void kolo_mpi_choose_network(void);
 /* MPI_Init_thread for calls that do not overlap. When other ranks have not called it within the stall limit, but at
  * least 10 seconds, it ends the process with a sentence. */
 int kolo_mpi_init(int *argc, char ***argv, int *provided);

@@ -4,6 +4,7 @@
 
 #include "kolo.h"
 #include "launch/command.h"
+#include "launch/rdma.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -67,6 +68,35 @@ static void print_launcher(const char *name, const char *program, const char *ve
     free(path);
 }
 
+/* Which of Open MPI's components for RDMA there are, as ompi_info lists them. */
+static void find_components(bool *ucx, bool *verbs)
+{
+    char *path = command_find("ompi_info"), line[256], command[4200];
+    FILE *said = NULL;
+    *ucx = *verbs = false;
+    if (path) {
+        snprintf(command, sizeof command, "'%s' --parsable 2>/dev/null", path);
+        said = popen(command, "r");
+    }
+    while (said && fgets(line, sizeof line, said)) {
+        *ucx = *ucx || !strncmp(line, "mca:pml:ucx:", strlen("mca:pml:ucx:"));
+        *verbs = *verbs || !strncmp(line, "mca:btl:openib:", strlen("mca:btl:openib:"));
+    }
+    if (said) pclose(said);
+    free(path);
+}
+
+static void print_rdma(void)
+{
+    bool ucx, verbs;
+    char device[64];
+    bool there = rdma_device(device, sizeof device);
+    const char *remark = there ? device : "this host has no RDMA device";
+    find_components(&ucx, &verbs);
+    print_line(ucx && there, "UCX", ucx ? remark : "this Open MPI was built without it");
+    print_line(verbs && there, "verbs", verbs ? remark : "this Open MPI was built without it");
+}
+
 int version_print(void)
 {
     printf("kolorun (Kolo) %s\n", KOLO_VERSION);
@@ -86,5 +116,7 @@ int check_build_print(void)
     print_line(library, "local (threads)", NULL);
     print_library("MPI", "libkolo_mpi.so");
     print_line(cuda, "NCCL", cuda ? NULL : "comes with CUDA");
+    printf("\nRDMA between hosts (kolorun --rdma):\n");
+    print_rdma();
     return fflush(stdout) ? 1 : 0;
 }

@@ -17,7 +17,7 @@ int command_check(const struct launch_options *options);
 /* Builds mpirun's argv. `mpirun` is the path of mpirun, `self` that of kolorun. Settings that the user has made in
  * --mpi-args or by an OMPI_MCA_ variable are left out. Returns KOLORUN_GO_ON, or an exit code after one sentence. The
  * caller calls words_free() in both cases. */
-int command_build(const struct launch_options *options, const struct launch_hosts *hosts, const char *mpirun,
+int command_build(const struct launch_options *options, struct launch_hosts *hosts, const char *mpirun,
                   const char *self, struct words *command);
 
 #endif

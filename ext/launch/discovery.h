@@ -10,7 +10,7 @@
 
 /* Chooses the hosts of this start: runs the script until it names enough slots for --min-np ranks, for --start-timeout
  * at most. A script that fails is run again, except at the first start. `signals` is kolorun's signalfd, or 0 before it
- * is opened; `mask` is then the script's signal mask. Returns as hosts_choose(), or 128 + signal if one came. */
+ * is opened; `mask` is then the script's signal mask. Returns as allocation_choose(), or 128 + signal if one came. */
 int discovery_choose(const struct launch_options *options, int signals, const sigset_t *mask,
                      struct launch_hosts *hosts);
 

@@ -156,12 +156,20 @@ char *environment_own_segments(void)
     return folder;
 }
 
+/* The cores of this host that are for one of its ranks. A rank that is bound may use `cores`, alone (a core) or with
+ * others (a socket). */
+static int share_of_cores(int cores, int ranks)
+{
+    if (!getenv("OMPI_MCA_orte_bound_at_launch")) return cores / ranks;
+    long share = sysconf(_SC_NPROCESSORS_ONLN) / ranks;
+    return share > 0 && share < cores ? (int)share : cores;
+}
+
 bool environment_for_rank(void)
 {
     int ranks = ranks_here();
     int cores = kolo_cores_usable();
-    int share =
-        getenv("OMPI_MCA_orte_bound_at_launch") ? cores : cores / ranks; /* if bound, the mask is only for this rank */
+    int share = share_of_cores(cores, ranks);
     char threads[16];
     unsetenv(OWN_FOLDER); /* mpirun passes the folder to its ranks in another variable, and only one may be set */
     snprintf(threads, sizeof threads, "%d", share > 1 ? share : 1);

@@ -8,6 +8,7 @@
 #define KOLORUN_TOKEN   "KOLORUN_TOKEN"       /* the secret that the watcher sends to kolorun */
 #define KOLORUN_COLUMNS "KOLORUN_COLUMNS"     /* columns of a rank's terminal: kolorun's, without the rank's tag */
 #define KOLORUN_OUTPUT  "KOLORUN_OUTPUT"      /* where the ranks' output goes: terminal, notebook or file */
+#define KOLORUN_MERGE   "KOLORUN_MERGE"       /* set: a rank's stderr is its stdout (--merge-stderr-to-stdout) */
 
 /* Whether a variable belongs to a surrounding MPI job, so that a new job that inherited it would join that one. If
  * `in_job`, this process is a rank of such a job, and the OMPI_MCA_ variables that a launcher sets belong to the job;

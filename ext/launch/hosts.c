@@ -1,38 +1,77 @@
-/* Hosts and slots, from -H, a hostfile, or the SLURM allocation. Mistakes for which mpirun prints a page of text are
+/* Hosts and slots, from texts and files. Mistakes for which mpirun prints a page of text are
  * reported here in one sentence. */
-#define _DEFAULT_SOURCE 1 /* strsep */
+#define _GNU_SOURCE 1 /* strsep, memfd_create */
 #include "launch/hosts.h"
 
 #include "launch/say.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-static int add_host(struct launch_hosts *hosts, const char *name, size_t length, int slots)
+/* False if memory is out. */
+static bool append_host(struct launch_hosts *hosts, const char *name, size_t length, int slots)
 {
-    for (size_t i = 0; i < hosts->count; i++) {
-        struct launch_host *host = &hosts->host[i];
-        if (strlen(host->name) != length || strncasecmp(host->name, name, length)) continue;
-        if (slots > INT_MAX - host->slots) return launch_say(KOLORUN_WRONG_USE, "host %s: too many slots", host->name);
-        host->slots += slots;
-        return KOLORUN_GO_ON;
-    }
     struct launch_host *grown = realloc(hosts->host, (hosts->count + 1) * sizeof *grown);
     if (grown) hosts->host = grown;
     char *copy = strndup(name, length);
     if (!grown || !copy) {
         free(copy);
-        return launch_say(KOLORUN_FAILED, "out of memory while reading the hosts");
+        return false;
     }
-    hosts->host[hosts->count++] = (struct launch_host){copy, slots};
-    return KOLORUN_GO_ON;
+    hosts->host[hosts->count++] = (struct launch_host){.name = copy, .slots = slots};
+    return true;
+}
+
+/* Notes with which name to log in on a host. */
+static int set_user(struct launch_host *host, const char *user, size_t length)
+{
+    if (host->user && (strlen(host->user) != length || strncmp(host->user, user, length)))
+        return launch_say(KOLORUN_WRONG_USE, "host %s: wanted one user, got %s and %.*s", host->name, host->user,
+                          (int)length, user);
+    if (!host->user) host->user = strndup(user, length);
+    return host->user ? KOLORUN_GO_ON : launch_say(KOLORUN_FAILED, "out of memory while reading the hosts");
+}
+
+/* Adds "name" or "user@name". */
+static int add_host(struct launch_hosts *hosts, const char *text, size_t length, int slots)
+{
+    const char *at = memchr(text, '@', length), *name = at ? at + 1 : text;
+    size_t name_length = length - (size_t)(name - text), i = 0;
+    while (i < hosts->count &&
+           (strlen(hosts->host[i].name) != name_length || strncasecmp(hosts->host[i].name, name, name_length)))
+        i++;
+    if (i == hosts->count) {
+        if (!append_host(hosts, name, name_length, slots))
+            return launch_say(KOLORUN_FAILED, "out of memory while reading the hosts");
+    } else if (slots > INT_MAX - hosts->host[i].slots) {
+        return launch_say(KOLORUN_WRONG_USE, "host %s: too many slots", hosts->host[i].name);
+    } else {
+        hosts->host[i].slots += slots;
+    }
+    return at ? set_user(&hosts->host[i], text, (size_t)(at - text)) : KOLORUN_GO_ON;
+}
+
+int hosts_add(struct launch_hosts *hosts, const char *name, int slots)
+{
+    return add_host(hosts, name, strlen(name), slots);
+}
+
+/* The length of the "name" or "user@name" with which `text` begins, or 0. */
+static size_t name_length(const char *text)
+{
+    size_t first = strspn(text, NAME_CHARACTERS);
+    if (!first || text[first] != '@') return first;
+    size_t second = strspn(text + first + 1, NAME_CHARACTERS);
+    return second ? first + 1 + second : 0;
 }
 
 /* Reads text[length], which must contain only digits, as a number from 1 to INT_MAX; 0 on failure. */
@@ -46,10 +85,10 @@ static int read_slots(const char *text, size_t length)
     return value > INT_MAX ? 0 : (int)value;
 }
 
-/* Reads "name" or "name:slots". */
+/* Reads "name" or "name:slots", with "user@" before it or not. */
 static int read_host(const char *text, size_t length, const char *where, struct launch_hosts *hosts)
 {
-    size_t name = strspn(text, NAME_CHARACTERS);
+    size_t name = name_length(text);
     int slots = 1;
     if (name < length && text[name] == ':') slots = read_slots(text + name + 1, length - name - 1);
     else if (name != length) name = 0;
@@ -86,7 +125,7 @@ static int read_hostfile_line(char *line, const char *where, struct launch_hosts
             return launch_say(KOLORUN_WRONG_USE, "%s: wanted NAME slots=N, got '%s'", where, word);
     }
     if (!slots) return read_host(name, strlen(name), where, hosts);
-    if (strspn(name, NAME_CHARACTERS) != strlen(name))
+    if (name_length(name) != strlen(name))
         return launch_say(KOLORUN_WRONG_USE, "%s: wanted NAME slots=N, got '%s'", where, name);
     return add_host(hosts, name, strlen(name), slots);
 }
@@ -125,35 +164,9 @@ int hosts_from_text(char *text, const char *where, struct launch_hosts *hosts)
     return code;
 }
 
-int hosts_slurm_tasks(const char *ntasks, const char *per_node)
-{
-    int tasks = ntasks ? read_slots(ntasks, strlen(ntasks)) : 0;
-    if (tasks || !per_node) return tasks;
-    for (const char *at = per_node; *at; at += *at == ',') { /* "4(x2),3": four on each of two nodes, three on one */
-        size_t digits = strspn(at, "0123456789");
-        int here = read_slots(at, digits), nodes = 1;
-        at += digits;
-        if (!strncmp(at, "(x", 2)) {
-            digits = strspn(at + 2, "0123456789");
-            nodes = read_slots(at + 2, digits);
-            at += 2 + digits + (at[2 + digits] == ')');
-        }
-        if (!here || !nodes || (*at && *at != ',') || here > (INT_MAX - tasks) / nodes) return 0;
-        tasks += here * nodes;
-    }
-    return tasks;
-}
-
-bool hosts_is_one_of_several_tasks(void)
-{
-    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
-    if (!tasks || !getenv("SLURM_PROCID") || getenv("SLURM_PTY_PORT") || getenv("OMPI_COMM_WORLD_RANK")) return false;
-    return read_slots(tasks, strlen(tasks)) > 1;
-}
-
 bool hosts_looks_like_host(const char *word)
 {
-    size_t name = strspn(word, NAME_CHARACTERS);
+    size_t name = name_length(word);
     return name && word[name] == ':' && read_slots(word + name + 1, strcspn(word + name + 1, ","));
 }
 
@@ -166,30 +179,14 @@ bool host_is_local(const char *name)
     return host && !here[host] && !strncasecmp(name, here, host) && name[host] == '.';
 }
 
-static int choose_hosts(const struct launch_options *options, struct launch_hosts *hosts)
+/* mpirun starts this host's ranks itself, as its own user. */
+static int check_user(const struct launch_host *host)
 {
-    if (options->hosts) return hosts_from_list(options->hosts, hosts);
-    if (options->hostfile) return hosts_from_file(options->hostfile, hosts);
-    if (getenv("SLURM_JOB_ID") && getenv("SLURM_JOB_NODELIST")) {
-        const char *nodes = getenv("SLURM_JOB_NUM_NODES");
-        hosts->from_scheduler = true;
-        hosts->all_local = nodes && !strcmp(nodes, "1") && getenv("SLURMD_NODENAME"); /* not from a login node */
-        if (!hosts->ranks) hosts->ranks = hosts_slurm_tasks(getenv("SLURM_NTASKS"), getenv("SLURM_TASKS_PER_NODE"));
-        return KOLORUN_GO_ON;
-    }
-    return hosts->ranks ? add_host(hosts, "localhost", strlen("localhost"), hosts->ranks) : KOLORUN_GO_ON;
-}
-
-int hosts_choose(const struct launch_options *options, struct launch_hosts *hosts)
-{
-    *hosts = (struct launch_hosts){.ranks = options->ranks};
-    int code = choose_hosts(options, hosts);
-    if (code != KOLORUN_GO_ON) return code;
-    if (!hosts->ranks)
-        return launch_say(KOLORUN_WRONG_USE, hosts->from_scheduler
-                                                 ? "the SLURM allocation does not say how many tasks: wanted -np N"
-                                                 : "how many ranks? wanted -np N, as in kolorun -np 8 ./program");
-    return hosts->from_scheduler ? KOLORUN_GO_ON : hosts_check(hosts);
+    if (!host->user || !host_is_local(host->name)) return KOLORUN_GO_ON;
+    const struct passwd *self = getpwuid(geteuid());
+    if (self && !strcmp(self->pw_name, host->user)) return KOLORUN_GO_ON;
+    return launch_say(KOLORUN_WRONG_USE, "%s@%s: this is kolorun's own host, where ranks run as %s", host->user,
+                      host->name, self ? self->pw_name : "kolorun's user");
 }
 
 int hosts_check(struct launch_hosts *hosts)
@@ -197,6 +194,8 @@ int hosts_check(struct launch_hosts *hosts)
     long slots = 0;
     hosts->all_local = true;
     for (size_t i = 0; i < hosts->count; i++) {
+        int code = check_user(&hosts->host[i]);
+        if (code != KOLORUN_GO_ON) return code;
         slots += hosts->host[i].slots;
         hosts->all_local = hosts->all_local && host_is_local(hosts->host[i].name);
     }
@@ -218,9 +217,34 @@ char *hosts_argument(const struct launch_hosts *hosts)
     return NULL;
 }
 
+bool hosts_have_users(const struct launch_hosts *hosts)
+{
+    for (size_t i = 0; i < hosts->count; i++)
+        if (hosts->host[i].user) return true;
+    return false;
+}
+
+char *hosts_file(struct launch_hosts *hosts)
+{
+    char *path = NULL;
+    if (!hosts->file) hosts->file = memfd_create("hosts", 0);
+    if (hosts->file < 0) hosts->file = 0;
+    for (size_t i = 0; hosts->file && i < hosts->count; i++) {
+        const struct launch_host *host = &hosts->host[i];
+        if (dprintf(hosts->file, "%s%s%s slots=%d\n", host->user ? host->user : "", host->user ? "@" : "", host->name,
+                    host->slots) < 0)
+            return NULL;
+    }
+    return hosts->file && asprintf(&path, "/proc/self/fd/%d", hosts->file) >= 0 ? path : NULL;
+}
+
 void hosts_free(struct launch_hosts *hosts)
 {
-    for (size_t i = 0; i < hosts->count; i++) free(hosts->host[i].name);
+    for (size_t i = 0; i < hosts->count; i++) {
+        free(hosts->host[i].name);
+        free(hosts->host[i].user);
+    }
     free(hosts->host);
+    if (hosts->file) close(hosts->file);
     *hosts = (struct launch_hosts){0};
 }

@@ -1,14 +1,13 @@
-/* The hosts of the ranks, and how many ranks each host may have. */
+/* The hosts of the ranks, and how many ranks each host may have; allocation.h says where they come from. */
 #ifndef KOLO_LAUNCH_HOSTS_H
 #define KOLO_LAUNCH_HOSTS_H
-
-#include "launch/options.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 struct launch_host {
     char *name;
+    char *user; /* the name to log in with, as in user@host; NULL: ssh decides */
     int slots;
 };
 
@@ -17,34 +16,32 @@ struct launch_hosts {
     size_t count;
     int ranks;           /* number of ranks to start */
     bool all_local;      /* all ranks run on this host */
-    bool from_scheduler; /* a SLURM allocation: mpirun reads the hosts from it, and `host` is empty */
+    bool from_scheduler; /* mpirun reads the hosts from the allocation of a batch system; `host` may be empty */
+    int file;            /* of hosts_file(); 0: none */
 };
 
-/* Chooses the ranks and hosts, from the options, the hostfile, or the SLURM allocation in the environment. Returns
- * KOLORUN_GO_ON, or an exit code after one sentence. The caller calls hosts_free() in both cases. */
-int hosts_choose(const struct launch_options *options, struct launch_hosts *hosts);
-
-/* Parses "h1:4,h2" (without a number: one slot). The slots of a host that is named twice are added. Returns as
- * hosts_choose(). */
+/* Adds slots on a host, "name" or "user@name", which is added if it is new. Returns KOLORUN_GO_ON, or an exit code
+ * after one sentence. So do the calls below, and the caller calls hosts_free() in both cases. */
+int hosts_add(struct launch_hosts *hosts, const char *name, int slots);
+/* Parses "h1:4,user@h2" (without a number: one slot). The slots of a host that is named twice are added. */
 int hosts_from_list(const char *list, struct launch_hosts *hosts);
-/* Parses a hostfile: "name", "name slots=4", "name:4", comments after '#'. Returns as hosts_choose(). */
+/* Parses a hostfile: "name", "user@name slots=4", "name:4", comments after '#'. */
 int hosts_from_file(const char *path, struct launch_hosts *hosts);
-/* Parses text like a hostfile's, and changes it; `where` names its source. Returns as hosts_choose(). */
+/* Parses text like a hostfile's, and changes it; `where` names its source. */
 int hosts_from_text(char *text, const char *where, struct launch_hosts *hosts);
-/* Finds out whether all hosts are this one, and whether they have slots for all ranks. Returns as hosts_choose(). */
+/* Finds out whether all hosts are this one, and whether they have slots for all ranks. */
 int hosts_check(struct launch_hosts *hosts);
-/* The number of tasks of a SLURM allocation: `ntasks` (SLURM_NTASKS), or else the sum of `per_node`
- * (SLURM_TASKS_PER_NODE, "4(x2),3"); 0: unknown. Both may be NULL. */
-int hosts_slurm_tasks(const char *ntasks, const char *per_node);
-/* Whether srun has started this process as one of several tasks, none of which knows of the others. Not so in a batch
- * script, a shell of salloc or srun --pty, or a rank of Open MPI. */
-bool hosts_is_one_of_several_tasks(void);
 /* True for "name:4", with a number after the colon: the rest of a -H list that was split by a space. */
 bool hosts_looks_like_host(const char *word);
 /* True for the names of this host. */
 bool host_is_local(const char *name);
+/* Whether any host has a user. */
+bool hosts_have_users(const struct launch_hosts *hosts);
 /* "h1:4,h2:4" for mpirun's -H. The caller frees it; NULL if memory is out. */
 char *hosts_argument(const struct launch_hosts *hosts);
+/* Makes a hostfile, which can name users, as -H of Open MPI 4 cannot. It is a file in memory that mpirun inherits, and
+ * hosts_free() closes it. Returns its path for --hostfile, which the caller frees; NULL with errno. */
+char *hosts_file(struct launch_hosts *hosts);
 void hosts_free(struct launch_hosts *hosts);
 
 #endif

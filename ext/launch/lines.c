@@ -46,9 +46,10 @@ static void end_line(struct output *output, int rank, enum output_stream stream,
 {
     struct output_source *source = &output->rank[rank].source[stream];
     bool closes_redraw = source->after_return && !length;
-    if (stream == OUTPUT_STDERR) keep_words(&output->rank[rank], text, length);
+    if (stream == OUTPUT_STDERR || output->merged) keep_words(&output->rank[rank], text, length);
     source->after_return = false;
-    if (stream == OUTPUT_STDERR && output->rank[rank].aftermath && is_of_open_mpi(text, length)) return;
+    if ((stream == OUTPUT_STDERR || output->merged) && output->rank[rank].aftermath && is_of_open_mpi(text, length))
+        return;
     if (!closes_redraw) output_show_line(output, rank, stream, text, length);
     else if (output->bar_rank == rank && output->bar_stream == stream) output_finish_bar(output);
 }

@@ -3,6 +3,7 @@
 #include "launch/job.h"
 
 #include "launch/clock.h"
+#include "launch/filter.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -58,7 +59,7 @@ static void greet(struct job *job, struct job_link *link, const struct frame *fr
     snprintf(text, sizeof text, "%.*s", (int)(frame->length < sizeof text ? frame->length : sizeof text - 1),
              frame->bytes);
     const char *token = strtok_r(text, " ", &rest), *host = token ? strtok_r(NULL, " ", &rest) : NULL;
-    long number = host ? strtol(rest, &end, 10) : -1, pid = host ? strtol(end, NULL, 10) : 0;
+    long number = host ? strtol(rest, &end, 10) : -1, pid = host ? strtol(end, &end, 10) : 0;
     if (frame->kind != FRAME_HELLO || !host || strlen(host) >= sizeof job->rank->host ||
         strcmp(token, job->contact.token) != 0 || number < 0 || number >= job->ranks || job->rank[number].started) {
         link->wire.broken = true;
@@ -70,6 +71,7 @@ static void greet(struct job *job, struct job_link *link, const struct frame *fr
     rank->wire = &link->wire;
     strcpy(rank->host, host);
     link->rank = (int)number;
+    job->output.rank[number].hidden = !filter_shows(job->options->shown_ranks, strtol(end, NULL, 10));
     job->started++;
     if (job->ending) wire_print(&link->wire, FRAME_END, "%d 0", SIGKILL);
     if (job->started == job->ranks) job_release(job);

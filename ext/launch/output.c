@@ -12,7 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { TAG = 80 }; /* bytes of the longest tag */
 
 enum output_place output_place_of(int fd)
 {
@@ -139,13 +142,28 @@ void output_finish_bar(struct output *output)
     forget_bar(output);
 }
 
+/* Writes what stands before a line: the time, if it is wanted, and the tag. */
+static void print_tag(const struct output *output, int rank, enum output_stream stream, char tag[TAG])
+{
+    char date[32] = "";
+    struct timespec now;
+    struct tm parts;
+    if (output->timestamps && !clock_gettime(CLOCK_REALTIME, &now) && localtime_r(&now.tv_sec, &parts) &&
+        strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", &parts))
+        snprintf(date + strlen(date), sizeof date - strlen(date), ".%03ld ", now.tv_nsec / 1000000);
+    snprintf(tag, TAG, "%s[1,%d]<%s>:", date, rank, stream_name(stream));
+}
+
 /* Shows a line above the bar of another source, or in place of the bar of the same source. */
 void output_show_line(struct output *output, int rank, enum output_stream stream, const char *text, size_t length)
 {
     int fd = output->fd[stream];
+    char tag[TAG];
+    if (output->rank[rank].hidden) return;
     erase_bar(output);
     if (output->bar_rank == rank && output->bar_stream == stream) forget_bar(output);
-    queue_print(&output->queue, fd, "[1,%d]<%s>:", rank, stream_name(stream));
+    print_tag(output, rank, stream, tag);
+    queue_print(&output->queue, fd, "%s", tag);
     queue_bytes(&output->queue, fd, text, length);
     queue_print(&output->queue, fd, "\n");
     if (output->bar_rank >= 0) queue_print(&output->queue, output->fd[output->bar_stream], "%s", output->bar);
@@ -154,13 +172,15 @@ void output_show_line(struct output *output, int rank, enum output_stream stream
 /* Shows a bar. There is one bottom line for bars, so only the bar of the lowest rank is shown. */
 void output_show_redraw(struct output *output, int rank, enum output_stream stream, const char *text, size_t length)
 {
-    char *bar = NULL;
+    char *bar = NULL, tag[TAG];
+    if (output->rank[rank].hidden) return;
     if (output->place == OUTPUT_FILE) {
         output_show_line(output, rank, stream, text, length);
         return;
     }
     if (output->bar_rank >= 0 && output->bar_rank < rank) return;
-    if (asprintf(&bar, "[1,%d]<%s>:%.*s", rank, stream_name(stream), (int)length, text) < 0) return;
+    print_tag(output, rank, stream, tag);
+    if (asprintf(&bar, "%s%.*s", tag, (int)length, text) < 0) return;
     erase_bar(output);
     forget_bar(output);
     output->bar_rank = rank;

@@ -1,9 +1,10 @@
 /* The ranks' output, shown in complete lines, each tagged with its rank and stream.
  *
  * A unit is a line (ended by \n) or a redraw, for instance of a progress bar (ended by \r, or following one). A line is
- * shown as "[1,RANK]<stdout>:text\n". In a file or a pipe a redraw is shown as a line. In a terminal or a notebook
- * redraws are shown in place: the bar of the lowest rank that has one is in the bottom line, and lines of other ranks
- * appear above it. lines.c cuts units, output.c shows them, queue.c writes them. */
+ * shown as "[1,RANK]<stdout>:text\n", after the time if that is asked for. In a file or a pipe a redraw is shown as a
+ * line. In a terminal or a notebook redraws are shown in place: the bar of the lowest rank that has one is in the
+ * bottom line, and lines of other ranks appear above it. lines.c cuts units, output.c shows them, queue.c writes them.
+ */
 #ifndef KOLO_LAUNCH_OUTPUT_H
 #define KOLO_LAUNCH_OUTPUT_H
 
@@ -20,6 +21,7 @@ enum {
     OUTPUT_LONGEST_LINE = 4 << 20, /* a longer line is shown in parts */
     LAST_WORDS = 5,                /* last lines of a rank's stderr that are kept for the report */
     LAST_WORD_LENGTH = 400,        /* bytes kept of each of these lines */
+    OUTPUT_TIME = 24,              /* characters of a timestamp, "2026-11-26 16:04:21.125 " */
 };
 
 struct output_source { /* one stream of one rank */
@@ -35,6 +37,7 @@ struct output_rank {
     char words[LAST_WORDS][LAST_WORD_LENGTH + 1]; /* ring buffer of the last lines of stderr */
     unsigned word_count;                          /* number of lines ever stored in it */
     bool aftermath;                               /* output_aftermath() was called */
+    bool hidden;                                  /* its output is not shown (--local-ranks-filter) */
 };
 
 struct output {
@@ -48,6 +51,8 @@ struct output {
     char *bar; /* the bar's text with its tag */
     const char *folder; /* of the files */
     bool incomplete; /* a file could not be written */
+    bool timestamps; /* each line begins with the time (--prefix-output-with-timestamp) */
+    bool merged;     /* the ranks write both streams to stdout (--merge-stderr-to-stdout) */
 };
 
 /* OUTPUT_TERMINAL, OUTPUT_NOTEBOOK (KOLO_DISPLAY is set and `fd` is not a file), or OUTPUT_FILE, also for a pipe. */

@@ -56,6 +56,13 @@ static bool open_terminal(struct ends *ends)
     return keep_ours(ends);
 }
 
+/* Makes what is written to one stream part of another. */
+static bool share_end(struct ends *ends, const struct ends *of)
+{
+    *ends = (struct ends){-1, fcntl(of->theirs, F_DUPFD_CLOEXEC, 3)};
+    return ends->theirs >= 0;
+}
+
 /* Runs the program in the child and never returns. The parent is checked after PR_SET_PDEATHSIG, because it may have
  * died before. */
 static void become(char **command, const int theirs[3], const sigset_t *mask, pid_t watcher, int report)
@@ -70,6 +77,7 @@ static void become(char **command, const int theirs[3], const sigset_t *mask, pi
     unsetenv(KOLORUN_CONTACT);
     unsetenv(KOLORUN_TOKEN);
     unsetenv(KOLORUN_COLUMNS);
+    unsetenv(KOLORUN_MERGE);
     if (ready && environment_for_rank()) execvp(command[0], command);
     int error = errno;
     if (write(report, &error, sizeof error) < 0) _exit(126);
@@ -96,7 +104,8 @@ bool program_start(char **command, bool with_stdin, const sigset_t *mask, struct
     struct ends in = {-1, -1}, out = {-1, -1}, err = {-1, -1};
     *program = (struct program){.pid = -1, .in = -1, .out = -1, .err = -1};
     bool done = with_stdin ? open_pipe(&in, true) : (in.theirs = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;
-    done = done && (open_terminal(&out) || open_pipe(&out, false)) && open_pipe(&err, false);
+    done = done && (open_terminal(&out) || open_pipe(&out, false));
+    done = done && (getenv(KOLORUN_MERGE) ? share_end(&err, &out) : open_pipe(&err, false));
     done = done && fork_program(command, (int[]){in.theirs, out.theirs, err.theirs}, mask, program);
     if (!done) {
         program->error = errno;

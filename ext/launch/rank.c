@@ -356,7 +356,8 @@ static int watch(char **command, const pid_t above[2], int lifeline, const sigse
     leave_mpirun();
     tree_adopt_orphans();
     bool started = program_start(command, !strcmp(rank, "0"), mask, &watcher.program);
-    wire_print(&watcher.link, FRAME_HELLO, "%s %s %s %d", token, host, rank, started ? (int)watcher.program.pid : 0);
+    wire_print(&watcher.link, FRAME_HELLO, "%s %s %s %d %s", token, host, rank, started ? (int)watcher.program.pid : 0,
+               variable("OMPI_COMM_WORLD_LOCAL_RANK", "0"));
     if (!started) {
         wire_print(&watcher.link, FRAME_NO_EXEC, "%d", watcher.program.error);
         note_ended(&watcher, 127 << 8);

@@ -121,8 +121,9 @@ static void join_lines(char *line, const char *next)
 }
 
 /* Selects the useful lines of mpirun's output. mpirun prints pages between two lines of dashes; only the first
- * paragraph of a page is used, as one line. A page that begins with "ORTE ", in which the runtime guesses why a host
- * did not answer, is not used, except for its first line if there is nothing else. */
+ * paragraph of a page is used, as one line, with the next one if it ends with a colon. A page that begins with "ORTE ",
+ * in which the runtime guesses why a host did not answer, is not used, except for its first line if there is nothing
+ * else. */
 static int useful_lines(char *text, const char *line[], int most)
 {
     bool page = false, skipped = false;
@@ -141,6 +142,7 @@ static int useful_lines(char *text, const char *line[], int most)
             else line[count++] = last = next;
             continue;
         }
+        if (blank && page && last && last[strlen(last) - 1] == ':') continue;
         skipped = skipped || (blank && page && last);
         last = NULL;
     }
@@ -189,19 +191,32 @@ static int report_interrupt(struct job *job)
     return 128 + job->interrupted;
 }
 
+/* Reports that mpirun has refused the job for a reason that a user can change. False if it has not. */
+static bool report_refusal(struct job *job)
+{
+    const char *nodes = getenv("SLURM_JOB_NODELIST");
+    job->mpirun_text[job->mpirun_text_length - (job->mpirun_text_length == sizeof job->mpirun_text)] = '\0';
+    if (strstr(job->mpirun_text, "not enough slots"))
+        output_say(&job->output,
+                   "wanted %d ranks, and the allocation has fewer slots: start fewer ranks, or ask SLURM for more "
+                   "tasks (-n %d)",
+                   job->ranks, job->ranks);
+    else if (strstr(job->mpirun_text, "A request was made to bind"))
+        output_say(&job->output,
+                   "--bind-to: a host has fewer cores than ranks: start fewer ranks there, or do not bind "
+                   "them");
+    else if (strstr(job->mpirun_text, "already filled") && nodes)
+        output_say(&job->output, "-H: wanted hosts of the allocation (%s) with room for %d ranks", nodes, job->ranks);
+    else return false;
+    return true;
+}
+
 static int report_mpirun(struct job *job)
 {
     int code = mpirun_code(job), early = first_that(job, left_early), abort = first_that(job, aborted);
     char sentence[200];
     if (job->started < job->ranks) {
-        job->mpirun_text[job->mpirun_text_length - (job->mpirun_text_length == sizeof job->mpirun_text)] = '\0';
-        if (strstr(job->mpirun_text, "not enough slots")) {
-            output_say(&job->output,
-                       "wanted %d ranks, and the allocation has fewer slots: start fewer ranks, or ask SLURM for more "
-                       "tasks (-n %d)",
-                       job->ranks, job->ranks);
-            return KOLORUN_FAILED;
-        }
+        if (report_refusal(job)) return KOLORUN_FAILED;
         snprintf(sentence, sizeof sentence, "mpirun could not start the job (%d of %d ranks started)", job->started,
                  job->ranks);
         quote_mpirun(job, sentence);

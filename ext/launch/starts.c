@@ -2,13 +2,17 @@
 #include "launch/starts.h"
 
 #include "core/fault_text.h"
+#include "launch/allocation.h"
 #include "launch/check_build.h"
 #include "launch/command.h"
 #include "launch/discovery.h"
 #include "launch/environment.h"
+#include "launch/filter.h"
 #include "launch/job.h"
+#include "launch/rdma.h"
 #include "launch/say.h"
 #include "launch/segments.h"
+#include "launch/slurm.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,13 +30,13 @@ static bool tell_where_output_goes(const struct output *output)
     struct winsize size = {.ws_col = 100};
     char columns[16];
     if (output->place == OUTPUT_TERMINAL) ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-    int tag = snprintf(NULL, 0, "[1,%d]<stdout>:", output->ranks - 1);
+    int tag = snprintf(NULL, 0, "[1,%d]<stdout>:", output->ranks - 1) + (output->timestamps ? OUTPUT_TIME : 0);
     snprintf(columns, sizeof columns, "%d", size.ws_col > tag ? size.ws_col - tag : 80);
     return !setenv(KOLORUN_OUTPUT, names[output->place], 1) && !setenv(KOLORUN_COLUMNS, columns, 1);
 }
 
-/* Sets variables for libkolo in the ranks. Under --keep-going a rank that fails must not end the job. A fault happens
- * in the first start only, so that a restart can go on. */
+/* Sets variables for the watchers and for libkolo in the ranks. Under --keep-going a rank that fails must not end the
+ * job. A fault happens in the first start only, so that a restart can go on. */
 static bool tell_ranks(const struct launch_options *options, int restart)
 {
     char limit[16];
@@ -40,6 +44,9 @@ static bool tell_ranks(const struct launch_options *options, int restart)
     if (restart > 0) unsetenv("KOLO_FAULT");
     return (!options->keep_going || !setenv("KOLO_KEEP_GOING", "1", 1)) &&
            (options->stall_limit < 0 || !setenv("KOLO_STALL_LIMIT", limit, 1)) &&
+           (options->hierarchical < 0 ||
+            !setenv("KOLO_HIERARCHICAL_ALLREDUCE", options->hierarchical ? "1" : "0", 1)) &&
+           (options->merge_stderr ? !setenv(KOLORUN_MERGE, "1", 1) : !unsetenv(KOLORUN_MERGE)) &&
            (!options->fault || restart > 0 || !setenv("KOLO_FAULT", options->fault, 1));
 }
 
@@ -62,7 +69,7 @@ static int run(struct job *job, const struct words *command)
 static int choose_hosts(const struct job *job, struct launch_hosts *hosts)
 {
     const struct launch_options *options = job->options;
-    if (!options->discovery) return hosts_choose(options, hosts);
+    if (!options->discovery) return allocation_choose(launch_allocations, options, hosts);
     int code = discovery_choose(options, job->signals, &job->mask, hosts);
     return code == KOLORUN_GO_ON ? hosts_check(hosts) : code;
 }
@@ -91,11 +98,15 @@ static int prepare_and_run(struct launch_hosts *hosts, struct job *job, struct w
     if (code == KOLORUN_GO_ON) code = choose_hosts(job, hosts);
     job->ranks = hosts->ranks;
     if (code == KOLORUN_GO_ON) code = check_fault_ranks(options, job->restart, hosts->ranks);
+    if (code == KOLORUN_GO_ON) code = rdma_check(options, hosts);
+    if (code == KOLORUN_GO_ON) code = filter_check_ranks(options->shown_ranks, hosts->ranks);
     own_path(self, sizeof self);
     if (code == KOLORUN_GO_ON && hosts->all_local) code = command_check(options);
     if (code == KOLORUN_GO_ON && !mpirun)
         code = launch_say(KOLORUN_FAILED, "mpirun not found in PATH: install Open MPI (Debian package openmpi-bin)");
     if (code == KOLORUN_GO_ON) code = output_open(&job->output, hosts->ranks, options->output_folder, job->restart > 0);
+    job->output.timestamps = options->timestamps;
+    job->output.merged = options->merge_stderr;
     if (code == KOLORUN_GO_ON &&
         (!environment_prepare() || !tell_where_output_goes(&job->output) || !tell_ranks(options, job->restart)))
         code = launch_say(KOLORUN_FAILED, "out of memory");
@@ -147,7 +158,7 @@ static int refuse_tasks(void)
 
 int starts_run(const struct launch_options *options)
 {
-    if (hosts_is_one_of_several_tasks()) return refuse_tasks();
+    if (slurm_is_one_of_several_tasks()) return refuse_tasks();
     static struct job job; /* large: not for the stack */
     for (int restart = 0;; restart++) {
         begin_anew(&job, options, restart);

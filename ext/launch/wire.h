@@ -13,7 +13,7 @@ enum { WIRE_LARGEST = 65536 };
 
 enum frame_kind {
     /* from a rank's watcher */
-    FRAME_HELLO = 'h',   /* "token host rank pid": the first frame; pid is the program's */
+    FRAME_HELLO = 'h',   /* "token host rank pid local-rank": the first frame; pid is the program's */
     FRAME_OUT = 'o',     /* bytes of the program's stdout */
     FRAME_ERR = 'e',     /* bytes of the program's stderr */
     FRAME_STATE = 's',   /* "signal": the signal stopped the program; "0": the program continues */

@@ -1,6 +1,7 @@
 /* The command line in, the mpirun line out; the environment of ranks; frames. */
 #include "ext/launch/launch_test.h"
 
+#include "launch/allocation.h"
 #include "launch/command.h"
 #include "core/cores.h"
 #include "launch/environment.h"
@@ -62,7 +63,7 @@ static char *line_for(const char *hosts_list, const char *mpi_args)
     struct launch_options options = {.ranks = 4, .hosts = hosts_list, .mpi_args = mpi_args, .command = program};
     struct launch_hosts hosts;
     struct words words = {0};
-    assert_int_equal(hosts_choose(&options, &hosts), KOLORUN_GO_ON);
+    assert_int_equal(allocation_choose(launch_allocations, &options, &hosts), KOLORUN_GO_ON);
     assert_int_equal(command_build(&options, &hosts, "/usr/bin/mpirun", "/opt/kolo/bin/kolorun", &words),
                      KOLORUN_GO_ON);
     char *line = words_line(&words);
@@ -76,7 +77,8 @@ static void the_line_for_this_host(void **state)
     (void)state;
     char *line = line_for(NULL, NULL);
     assert_string_equal(line,
-                        "/usr/bin/mpirun -np 4 -H localhost:4 --bind-to none --map-by slot --mca plm isolated "
+                        "/usr/bin/mpirun --noprefix -np 4 -H localhost:4 --bind-to none --map-by slot --mca plm "
+                        "isolated "
                         "--mca oob_tcp_if_include lo "
                         "--mca btl self,vader --mca pml ob1 --mca opal_signal '' --mca odls_base_sigkill_timeout 0 "
                         "/opt/kolo/bin/kolorun --as-rank ./cnn 'a b'");

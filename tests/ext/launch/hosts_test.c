@@ -1,9 +1,10 @@
 /* Hosts and slots from -H, a hostfile and SLURM's variables. */
 #include "ext/launch/launch_test.h"
 
-#include "launch/hosts.h"
+#include "launch/allocation.h"
 #include "launch/network.h"
 #include "launch/say.h"
+#include "launch/slurm.h"
 
 static char said[1024];
 
@@ -74,20 +75,23 @@ static void broken_hostfiles_name_the_line(void **state)
 static void slurm_says_how_many_tasks(void **state)
 {
     (void)state;
-    assert_int_equal(hosts_slurm_tasks("12", NULL), 12);
-    assert_int_equal(hosts_slurm_tasks("12", "1"), 12);
-    assert_int_equal(hosts_slurm_tasks(NULL, "1,3(x2),4"), 11);
-    assert_int_equal(hosts_slurm_tasks(NULL, "8"), 8);
-    assert_int_equal(hosts_slurm_tasks(NULL, NULL), 0);
+    assert_int_equal(slurm_tasks("12", NULL), 12);
+    assert_int_equal(slurm_tasks("12", "1"), 12);
+    assert_int_equal(slurm_tasks(NULL, "1,3(x2),4"), 11);
+    assert_int_equal(slurm_tasks(NULL, "8"), 8);
+    assert_int_equal(slurm_tasks(NULL, NULL), 0);
     static const char *const broken[] = {"x", "4(x0)", "4(x", "2147483647,1", "4 3", "-1"};
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
-        if (hosts_slurm_tasks(NULL, broken[i])) fail_msg("'%s' was taken", broken[i]);
+        if (slurm_tasks(NULL, broken[i])) fail_msg("'%s' was taken", broken[i]);
+    static const int on_nodes[] = {1, 3, 3, 4, 0};
+    for (size_t node = 0; node < 5; node++) assert_int_equal(slurm_tasks_of_node("1,3(x2),4", node), on_nodes[node]);
+    assert_int_equal(slurm_tasks_of_node("4(x", 0), 0);
 }
 
 static int choose(struct launch_options options, struct launch_hosts *hosts)
 {
     int code = 0;
-    CATCH_STDERR(said, code = hosts_choose(&options, hosts));
+    CATCH_STDERR(said, code = allocation_choose(launch_allocations, &options, hosts));
     return code;
 }
 
@@ -131,7 +135,7 @@ static void an_allocation_decides(void **state)
     setenv("SLURM_JOB_NUM_NODES", "2", 1);
     setenv("SLURM_TASKS_PER_NODE", "4(x2)", 1);
     assert_int_equal(choose((struct launch_options){0}, &hosts), KOLORUN_GO_ON);
-    assert_true(hosts.from_scheduler && !hosts.all_local && hosts.ranks == 8 && hosts.count == 0);
+    assert_true(hosts.from_scheduler && !hosts.all_local && hosts.ranks == 8);
     hosts_free(&hosts);
     assert_int_equal(choose((struct launch_options){.ranks = 3}, &hosts), KOLORUN_GO_ON);
     assert_int_equal(hosts.ranks, 3);
@@ -141,21 +145,60 @@ static void an_allocation_decides(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
 }
 
+/* PBS, for instance, names a file with a line a slot. */
+static bool is_strangers(const struct launch_options *options)
+{
+    return !options->hosts && getenv("STRANGERS_HOSTS");
+}
+
+static int read_strangers(const struct launch_options *options, struct launch_hosts *hosts)
+{
+    (void)options;
+    char names[100], *rest = NULL;
+    snprintf(names, sizeof names, "%s", getenv("STRANGERS_HOSTS"));
+    for (char *name = strtok_r(names, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest)) {
+        int code = hosts_add(hosts, name, 1);
+        if (code != KOLORUN_GO_ON) return code;
+        hosts->ranks += !options->ranks;
+    }
+    return KOLORUN_GO_ON;
+}
+
+static void a_stranger_adds_a_batch_system(void **state)
+{
+    (void)state;
+    static const struct launch_allocation strangers = {"strangers'", is_strangers, read_strangers};
+    const struct launch_allocation *const kinds[] = {&strangers, launch_allocations[0], NULL};
+    struct launch_hosts hosts;
+    setenv("STRANGERS_HOSTS", "elsewhere\nelsewhere\nthere\n", 1);
+    assert_int_equal(allocation_choose(kinds, &(struct launch_options){0}, &hosts), KOLORUN_GO_ON);
+    char *text = hosts_argument(&hosts);
+    assert_string_equal(text, "elsewhere:2,there:1");
+    assert_true(hosts.ranks == 3 && !hosts.all_local && !hosts.from_scheduler);
+    free(text);
+    hosts_free(&hosts);
+    assert_int_equal(allocation_choose(kinds, &(struct launch_options){.ranks = 1, .hosts = "b:2"}, &hosts),
+                     KOLORUN_GO_ON);
+    assert_string_equal(hosts.host[0].name, "b");
+    hosts_free(&hosts);
+    unsetenv("STRANGERS_HOSTS");
+}
+
 static void tasks_of_srun_are_told_from_a_batch_script(void **state)
 {
     (void)state;
     setenv("SLURM_NTASKS", "4", 1);
     setenv("SLURM_PROCID", "0", 1);
-    assert_false(hosts_is_one_of_several_tasks()); /* a batch script */
+    assert_false(slurm_is_one_of_several_tasks()); /* a batch script */
     setenv("SLURM_STEP_NUM_TASKS", "1", 1);
-    assert_false(hosts_is_one_of_several_tasks());
+    assert_false(slurm_is_one_of_several_tasks());
     setenv("SLURM_STEP_NUM_TASKS", "4", 1);
-    assert_true(hosts_is_one_of_several_tasks());
+    assert_true(slurm_is_one_of_several_tasks());
     setenv("OMPI_COMM_WORLD_RANK", "0", 1); /* a rank, whose Open MPI daemon srun has started */
-    assert_false(hosts_is_one_of_several_tasks());
+    assert_false(slurm_is_one_of_several_tasks());
     unsetenv("OMPI_COMM_WORLD_RANK");
     setenv("SLURM_PTY_PORT", "1", 1);
-    assert_false(hosts_is_one_of_several_tasks());
+    assert_false(slurm_is_one_of_several_tasks());
     static const char *const names[] = {"SLURM_NTASKS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_PTY_PORT"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
 }
@@ -193,6 +236,7 @@ int main(void)
         cmocka_unit_test(slots_are_counted),
         cmocka_unit_test(without_hosts_all_ranks_fit_here),
         cmocka_unit_test(an_allocation_decides),
+        cmocka_unit_test(a_stranger_adds_a_batch_system),
         cmocka_unit_test(tasks_of_srun_are_told_from_a_batch_script),
         cmocka_unit_test(a_host_is_told_from_a_command),
         cmocka_unit_test(no_network_is_found_where_there_is_none),

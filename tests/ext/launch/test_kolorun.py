@@ -102,7 +102,7 @@ def test_nested_launch_from_mpi(programs):
 def test_verbose_prints_the_mpirun_line():
     job = run("-np", 2, "--mpi-args=--mca pml_base_verbose 0 -x 'TWO WORDS=1 2'", "--verbose", "sh", "-c", "echo $0 'a'")
     line = sentences(job.err)[0]
-    assert "/mpirun -np 2 " in line and "--mca pml_base_verbose 0 -x 'TWO WORDS=1 2'" in line
+    assert "/mpirun --noprefix -np 2 " in line and "--mca pml_base_verbose 0 -x 'TWO WORDS=1 2'" in line
     assert line.endswith("--as-rank sh -c 'echo $0 '\\''a'\\'''")
 
 
@@ -438,7 +438,7 @@ def test_killed_mpirun(programs, tmp_path):
     env = {"STUBBORN": "1", "TMPDIR": str(tmp_path), "OMPI_MCA_btl_vader_backing_directory": str(tmp_path)}
     job = Job("-np", 4, programs / "misbehave", "hang", env=env)
     job.read_until(b"rank 0 is there")
-    pid = job.wait_for(lambda left: [pid for pid, command in left.items() if "/mpirun -np" in command])[0]
+    pid = job.wait_for(lambda left: [pid for pid, command in left.items() if "/mpirun --noprefix" in command])[0]
     os.kill(pid, signal.SIGKILL)
     job.finish(timeout=5)
     assert job.code == 137 and not job.left() and "mpirun" in sentences(job.err)[0]

@@ -6,7 +6,7 @@ import subprocess
 import patience
 import pytest
 
-from ext.launch.launched import ROOT, Job, by_rank, fake_mpirun, run, sentences
+from ext.launch.launched import KOLORUN, ROOT, Job, by_rank, fake_mpirun, run, sentences
 
 
 @pytest.mark.parametrize("arguments, wanted", [
@@ -42,6 +42,18 @@ from ext.launch.launched import ROOT, Job, by_rank, fake_mpirun, run, sentences
     (["-np", "2", "--min-np", "3", "--host-discovery-script", "/bin/true", "true"], "at most the 2 ranks of -np, got 3"),
     (["-np", "2", "-H", "a:2", "--host-discovery-script", "/bin/true", "true"], "both"),
     (["-np", "2", "--host-discovery-script", "/no/such/file", "true"], "No such file"),
+    (["-np", "2", "-x", "=1", "true"], "-x: wanted NAME=VALUE, got '=1'"),
+    (["-np", "2", "--env", "", "true"], "-x: wanted NAME=VALUE, got ''"),
+    (["-np", "2", "-x", "NOT_SET_HERE", "true"], "-x NOT_SET_HERE: wanted a variable of kolorun's environment, or NOT_SET_HERE=VALUE"),
+    (["-np", "2", "--bind-to", "cpu", "true"], "socket or none, got 'cpu'"),
+    (["-np", "2", "--bind-to", "core", "--mpi-args", "--bind-to none", "true"], "--bind-to: wanted it here or in --mpi-args, got both"),
+    (["-np", "2", "--wdir", "/no/such/folder", "true"], "--wdir /no/such/folder: No such file"),
+    (["-np", "2", "--wdir", "/etc/passwd", "true"], "wanted a folder"),
+    (["-np", "2", "--wdir", "/usr", "bin/no-such-program"], "bin/no-such-program: command not found"),
+    (["-np", "2", "--local-ranks-filter", "0,", "true"], "wanted numbers of ranks as 0,3, got '0,'"),
+    (["-np", "2", "--local-ranks-filter", "", "true"], "wanted numbers of ranks as 0,3, got ''"),
+    (["-np", "2", "--local-ranks-filter", "1,2", "true"], "--local-ranks-filter: wanted numbers from 0 to 1, got 2"),
+    (["--config-file", "/no/such/file", "true"], "--config-file /no/such/file: "),
 ])
 def test_wrong_use(arguments, wanted):
     job = run(*arguments)
@@ -69,7 +81,7 @@ def test_host_that_is_not_there(tmp_path):
     """ssh says why; what Open MPI guesses at length is left out, or its first line stands where nobody says why."""
     job = run("-np", 2, "-H", "no-such-host.invalid:2", "true")
     sentence = sentences(job.err)[0]
-    assert job.code == 1 and "0 of 2 ranks started" in sentence and "no-such-host: " in sentence, job.err
+    assert job.code == 1 and "0 of 2 ranks started" in sentence and "no-such-host.invalid: " in sentence, job.err
     job = run("-np", 2, "-H", "no-such-host.invalid:1,nor-this.invalid:1", "true")
     assert job.code == 1 and not [line for line in sentences(job.err) if "ORTE" in line or "daemon" in line]
     guesses = "echo ---; echo 'ORTE was unable to reliably start one or more daemons.'; echo '* not finding'; echo ---; "
@@ -100,6 +112,67 @@ def test_help(option):
 
 def test_mpi_is_horovodruns_option_and_no_abbreviation():
     assert by_rank(run("--mpi", "-np", 2, "echo", "hi").out) == {0: [b"hi"], 1: [b"hi"]}
+
+
+# --- what the ranks get --------------------------------------------------------------------------------------------
+
+
+def test_variables_of_the_ranks():
+    """They are the ranks' alone: a PATH without mpirun does not keep kolorun from finding it."""
+    odd = "1;2 'x'="
+    job = run("-np", 2, "-x", f"ODD={odd}", "--env", "EMPTY=", "-x", "TWICE=1", "-x", "TWICE=2", "-x", "SEEN", "-x", "PATH=/no/such",
+              "/bin/sh", "-c", 'echo "$ODD|${EMPTY-unset}|$TWICE|$SEEN|$PATH"', env={"SEEN": "here", "TWICE": "0"})
+    assert by_rank(job.out) == {rank: [f"{odd}||2|here|/no/such".encode()] for rank in range(2)}, job.err
+
+
+def test_a_program_is_found_in_the_ranks_path(tmp_path):
+    (tmp_path / "mine").write_text("#!/bin/sh\necho hi\n")
+    (tmp_path / "mine").chmod(0o755)
+    assert by_rank(run("-np", 1, "-x", f"PATH={tmp_path}", "mine").out) == {0: [b"hi"]}
+
+
+def test_ranks_have_the_users_path():
+    path = "/no/such:" + os.environ["PATH"]
+    job = run("-np", 1, "sh", "-c", 'echo "$PATH"', env={"PATH": path})
+    assert by_rank(job.out) == {0: [path.encode()]}
+
+
+def test_wdir(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "mine").write_text("#!/bin/sh\npwd\n")
+    (tmp_path / "inner" / "mine").chmod(0o755)
+    job = run("-np", 2, "--wdir", "inner", "./mine", cwd=tmp_path)
+    assert by_rank(job.out) == {rank: [f"{tmp_path}/inner".encode()] for rank in range(2)}, job.err
+    assert "did you mean ./mine?" in run("-np", 1, "--wdir", "inner", "mine", cwd=tmp_path).err.decode()
+
+
+def test_bound_ranks_share_the_cores():
+    """A rank's threads are its part of what it is bound to: a core is its own, a socket it shares with others."""
+    cores = os.cpu_count()
+    script = "grep Cpus_allowed_list /proc/self/status | tr -dc 0-9,-; echo \" $KOLO_THREADS\""
+    job = run("-np", cores, "--bind-to", "core", "sh", "-c", script)
+    lines = [lines[0].split() for lines in by_rank(job.out).values()]
+    assert len({cpus for cpus, _ in lines}) == cores and {threads for _, threads in lines} == {b"1"}
+    job = run("-np", cores, "--bind-to", "socket", "sh", "-c", script)
+    assert {lines[0].split()[1] for lines in by_rank(job.out).values()} == {b"1"}
+    job = run("-np", cores + 1, "--bind-to", "core", "true")
+    assert job.code == 1 and sentences(job.err) == ["--bind-to: a host has fewer cores than ranks: start fewer ranks there, or do not bind "
+                                                    "them"]
+
+
+def test_hierarchical_allreduce_and_stall_check():
+    for options, wanted in ((["--hierarchical-allreduce", "--no-stall-check"], b"1 0"),
+                            (["--no-hierarchical-allreduce", "--stall-limit", "7"], b"0 7"), ([], b" ")):
+        env = {name: value for name, value in os.environ.items() if name not in ("KOLO_HIERARCHICAL_ALLREDUCE", "KOLO_STALL_LIMIT")}
+        out = patience.run([KOLORUN, "-np", "1", *options, "sh", "-c", 'echo "$KOLO_HIERARCHICAL_ALLREDUCE $KOLO_STALL_LIMIT"'], env=env,
+                           capture_output=True).stdout
+        assert by_rank(out) == {0: [wanted]}
+
+
+def test_networks_may_be_named_one_by_one():
+    job = run("-np", 1, "-H", "no-such-host.invalid:1", "--network-interface", "eth7", "--network-interface", "10.0.0.0/24", "--verbose",
+              "true")
+    assert "--mca btl_tcp_if_include eth7,10.0.0.0/24 --mca oob_tcp_if_include eth7,10.0.0.0/24" in sentences(job.err)[0]
 
 
 # --- SLURM, as its variables tell of it ----------------------------------------------------------------------------
