@@ -8,6 +8,7 @@
 
 #include "runtime/runtime.h"
 #include "core/signals.h"
+#include "core/timeline.h"
 #include "data/batch.h"
 #include "data/view.h"
 
@@ -133,7 +134,10 @@ static void *produce(void *argument)
         free->number = feed->next++;
         free->ready = false;
         pthread_mutex_unlock(&feed->lock);
+        kolo_timeline_enter("input", -1, 0, (int64_t)batch.step);
+        int64_t begun = kolo_timeline_begin();
         kolo_status status = fill(feed, &batch, NULL, &free->staged);
+        kolo_timeline_end(begun, KOLO_SPAN_INPUT, "batch");
         pthread_mutex_lock(&feed->lock);
         finish(feed, free, status);
     }

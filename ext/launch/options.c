@@ -27,6 +27,7 @@ enum {
     KEY_MPI,
     KEY_LEAST,
     KEY_DISCOVERY,
+    KEY_TIMELINE,
 };
 
 static const struct argp_option known_options[] = {
@@ -63,6 +64,11 @@ static const struct argp_option known_options[] = {
      "Let a fault happen in training: rank=3,step=10,what=kill (or segv, exit, hang, skip, drop, cut, slow:5x, "
      "flip); several with ; between them; not in restarts",
      2},
+    {"timeline", KEY_TIMELINE, "FILE", 0,
+     "Record where the time of all ranks goes, from kolo_init() to kolo_finish(), as a trace that ui.perfetto.dev and "
+     "chrome://tracing open",
+     2},
+    {"timeline-filename", KEY_TIMELINE, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 2}, /* horovodrun's */
     {"mpi", KEY_MPI, NULL, OPTION_HIDDEN, NULL, 2}, /* horovodrun's, and not an abbreviation of --mpi-args */
     {"verbose", KEY_VERBOSE, NULL, 0, "Print the mpirun line, and what mpirun itself says", 3},
     {"check-build", KEY_CHECK, NULL, 0, "Say what this Kolo was built with and what is available here, and exit", 3},
@@ -128,6 +134,7 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_KEEP_GOING: options->keep_going = true; break;
     case KEY_STALL_LIMIT: return read_number_from(0, reading, "--stall-limit", text, &options->stall_limit);
     case KEY_FAULT: options->fault = text; break;
+    case KEY_TIMELINE: options->timeline = text; break;
     case KEY_VERBOSE: options->verbose = true; break;
     case KEY_CHECK: options->check_build = true; break;
     case KEY_MPI: break; /* the ranks always use MPI */

@@ -19,6 +19,7 @@ struct launch_options {
     bool keep_going;           /* the others go on when a rank fails */
     int stall_limit;           /* seconds; -1 when not given */
     const char *fault;         /* --fault, NULL when not given */
+    const char *timeline;      /* --timeline, NULL when not given */
     bool verbose;
     bool check_build;
     bool version;

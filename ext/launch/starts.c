@@ -9,6 +9,7 @@
 #include "launch/job.h"
 #include "launch/say.h"
 #include "launch/segments.h"
+#include "launch/timeline.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -90,6 +91,7 @@ static int prepare_and_run(struct launch_hosts *hosts, struct job *job, struct w
     if (code == KOLORUN_GO_ON) code = choose_hosts(job, hosts);
     job->ranks = hosts->ranks;
     if (code == KOLORUN_GO_ON) code = check_fault_ranks(options, hosts->ranks);
+    if (code == KOLORUN_GO_ON) code = timeline_prepare(options);
     own_path(self, sizeof self);
     if (code == KOLORUN_GO_ON && hosts->all_local) code = command_check(options);
     if (code == KOLORUN_GO_ON && !mpirun)
@@ -124,6 +126,7 @@ static int start(struct job *job)
     job->hosts = &hosts;
     int code = prepare_and_run(&hosts, job, &command, &folder);
     environment_remove_folder(folder);
+    timeline_finish();
     if (!output_close(&job->output) && code == KOLORUN_DONE) code = KOLORUN_FAILED;
     if (job->mpirun_output >= 0) close(job->mpirun_output);
     if (job->contact.fd >= 0) close(job->contact.fd);
