@@ -178,6 +178,8 @@ void kolo_timeline_add_rank(kolo_timeline_trace *trace, const kolo_timeline_head
     begin_naming(trace, header, -1, "process_sort_index");
     fprintf(trace->out, "\"sort_index\":%d}}", header->rank);
     trace->unplaced += header->unplaced;
+    for (int i = 0; i < 2; i++)
+        if (header->clock.error[i] > trace->error) trace->error = header->clock.error[i];
 }
 
 /* Devices come first, and each has its threads behind it. */
@@ -247,10 +249,11 @@ void kolo_timeline_add_row(kolo_timeline_trace *trace, const kolo_timeline_heade
 
 bool kolo_timeline_end_trace(kolo_timeline_trace *trace)
 {
-    fprintf(trace->out,
-            "\n],\"otherData\":{\"ranks\":%d,\"older_events_left_out\":%" PRId64 ",\"threads_left_out\":%" PRId64
-            "}}\n",
-            trace->ranks, trace->left_out, trace->unplaced);
+    fprintf(trace->out, "\n],\"otherData\":{\"ranks\":%d,\"older_events_left_out\":%" PRId64, trace->ranks,
+            trace->left_out);
+    fprintf(trace->out, ",\"threads_left_out\":%" PRId64, trace->unplaced);
+    write_time(trace->out, "clock_error_microseconds", trace->error);
+    fputs("}}\n", trace->out);
     return fflush(trace->out) == 0 && !ferror(trace->out);
 }
 

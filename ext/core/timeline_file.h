@@ -59,6 +59,7 @@ typedef struct kolo_timeline_row {
 /* How the rank's clock is converted to rank 0's: its offset at two moments, between which it is interpolated. */
 typedef struct kolo_timeline_clock {
     int64_t at[2], offset[2]; /* nanoseconds; offset: rank 0's clock minus this one */
+    int64_t error[2];         /* the most by which the offset may be wrong; 0 on rank 0's host */
 } kolo_timeline_clock;
 
 typedef struct kolo_timeline_header {
@@ -100,6 +101,7 @@ typedef struct kolo_timeline_trace {
     int ranks; /* of which there is a part */
     int64_t left_out; /* older events that rows have not kept */
     int64_t unplaced; /* see kolo_timeline_header */
+    int64_t error;    /* the largest one of a clock, in nanoseconds */
 } kolo_timeline_trace;
 
 void kolo_timeline_begin_trace(kolo_timeline_trace *trace, FILE *out);

@@ -513,6 +513,23 @@ kolo_status kolo_start_timeline_at(const char *path, kolo_here here);
 #define kolo_stop_timeline() kolo_stop_timeline_at(KOLO_HERE)
 kolo_status kolo_stop_timeline_at(kolo_here here);
 
+typedef struct kolo_show_timeline_args {
+    const char *_;
+    const char *path; /* of a trace that kolo_stop_timeline() or kolorun wrote */
+    kolo_guard *guard;
+    int step;  /* number of the first step that is shown, from 0; default: a step in the middle of the recording */
+    int steps; /* that are shown; default 1 */
+    int width; /* pixels, default 900; the height is that of the rows */
+    const char *file; /* the chart is also written to this file: .svg or .png */
+} kolo_show_timeline_args;
+
+/* Draws steps of a timeline, with a row for each thread of each rank and a colour for each category: a picture in a
+ * notebook, letters in a terminal. Where an event is within another one, the inner one is drawn. A column shows the
+ * category that takes most of its time. Shows the whole recording if it has no steps, and at most 256 rows. */
+#define kolo_show_timeline(...) \
+    kolo_show_timeline_at(&(const kolo_show_timeline_args){._ = #__VA_ARGS__, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_show_timeline_at(const kolo_show_timeline_args *args, kolo_here here);
+
 /* --------------------------------------------------------------------------------------------- 11 display */
 
 /* Shows text of a MIME type ("text/plain", "text/html", "image/svg+xml", …) under the notebook cell, also from a

@@ -25,18 +25,18 @@ static size_t folder_length(const char *path)
 }
 
 /* An existing file must be one that may be written, and in any case its folder, where the trace is put in place. */
-static int check(const char *path)
+static int check(const char *path, const char *given)
 {
     char folder[PATH_MAX];
     struct stat info;
     snprintf(folder, sizeof folder, "%.*s", (int)folder_length(path), path);
-    if (!path[folder_length(path)]) return refuse(path, strerror(EISDIR));
+    if (!path[folder_length(path)]) return refuse(given, strerror(EISDIR));
     if (stat(path, &info) == 0) {
-        if (S_ISDIR(info.st_mode)) return refuse(path, strerror(EISDIR));
-        if (!S_ISREG(info.st_mode)) return refuse(path, "it is a device or a pipe");
-        if (access(path, W_OK)) return refuse(path, strerror(errno));
-    } else if (errno != ENOENT) return refuse(path, strerror(errno));
-    return access(folder, W_OK | X_OK) ? refuse(path, strerror(errno)) : KOLORUN_GO_ON;
+        if (S_ISDIR(info.st_mode)) return refuse(given, strerror(EISDIR));
+        if (!S_ISREG(info.st_mode)) return refuse(given, "it is a device or a pipe");
+        if (access(path, W_OK)) return refuse(given, strerror(errno));
+    } else if (errno != ENOENT) return refuse(given, strerror(errno));
+    return access(folder, W_OK | X_OK) ? refuse(given, strerror(errno)) : KOLORUN_GO_ON;
 }
 
 int timeline_prepare(const struct launch_options *options)
@@ -48,7 +48,7 @@ int timeline_prepare(const struct launch_options *options)
     if (given[0] != '/' && !getcwd(here, sizeof here)) return refuse(given, strerror(errno));
     snprintf(path, sizeof path, "%s%s%s", here, *here ? "/" : "", given);
     if (strlen(path) + 32 > PATH_MAX) return refuse(given, strerror(ENAMETOOLONG));
-    int code = check(path);
+    int code = check(path, given);
     if (code != KOLORUN_GO_ON) return code;
     kolo_timeline_remove_parts(path);
     return setenv(VARIABLE, path, 1) ? launch_say(KOLORUN_FAILED, "out of memory") : KOLORUN_GO_ON;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROUNDS = 16 };
+enum { ROUNDS = 32 };
 
 /* CLOCK_MONOTONIC counts from the host's start, and a time namespace may shift it. */
 void kolo_clock_name(char name[KOLO_CLOCK_NAME])
@@ -38,33 +38,34 @@ static kolo_status answer(kolo_comm *comm, int64_t (*clock)(void), int rank)
     return KOLO_OK;
 }
 
-static kolo_status ask(kolo_comm *comm, int64_t (*clock)(void), int64_t *offset)
+static kolo_status ask(kolo_comm *comm, int64_t (*clock)(void), int64_t *offset, int64_t *error)
 {
     kolo_message message;
-    int64_t shortest = INT64_MAX;
+    *error = INT64_MAX;
     for (int i = 0; i < ROUNDS; i++) {
         int64_t sent = clock(), theirs = 0;
         KOLO_TRY(comm->kind->send(comm, &sent, sizeof sent, 0, KOLO_TIMELINE_TAG));
         KOLO_TRY(comm->kind->receive(comm, &theirs, sizeof theirs, 0, KOLO_TIMELINE_TAG, &message));
         int64_t trip = clock() - sent;
-        if (trip >= shortest) continue;
-        shortest = trip;
+        if (trip / 2 >= *error) continue;
+        *error = trip / 2;
         *offset = theirs - (sent + trip / 2);
     }
     return KOLO_OK;
 }
 
-static kolo_status measure(kolo_comm *comm, const char *names, int64_t (*clock)(void), int64_t *offset)
+static kolo_status measure(kolo_comm *comm, const char *names, int64_t (*clock)(void), int64_t *offset, int64_t *error)
 {
     const char *mine = names + (ptrdiff_t)comm->rank * KOLO_CLOCK_NAME;
-    *offset = 0;
-    if (comm->rank > 0) return strcmp(mine, names) == 0 ? KOLO_OK : ask(comm, clock, offset);
+    *offset = *error = 0;
+    if (comm->rank > 0) return strcmp(mine, names) == 0 ? KOLO_OK : ask(comm, clock, offset, error);
     for (int r = 1; r < comm->size; r++)
         if (strcmp(names + (ptrdiff_t)r * KOLO_CLOCK_NAME, names) != 0) KOLO_TRY(answer(comm, clock, r));
     return KOLO_OK;
 }
 
-kolo_status kolo_clock_offset(kolo_comm *comm, const char *where, int64_t (*clock)(void), int64_t *offset)
+kolo_status kolo_clock_offset(kolo_comm *comm, const char *where, int64_t (*clock)(void), int64_t *offset,
+                              int64_t *error)
 {
     char mine[KOLO_CLOCK_NAME] = "";
     size_t bytes = (size_t)comm->size * sizeof mine;
@@ -72,7 +73,7 @@ kolo_status kolo_clock_offset(kolo_comm *comm, const char *where, int64_t (*cloc
     if (!names) return kolo_fail_memory(bytes, "the clocks of the ranks");
     snprintf(mine, sizeof mine, "%s", where);
     kolo_status status = comm->kind->allgather(comm, mine, sizeof mine, names);
-    if (status == KOLO_OK) status = measure(comm, names, clock, offset);
+    if (status == KOLO_OK) status = measure(comm, names, clock, offset, error);
     free(names);
     return status;
 }

@@ -89,7 +89,7 @@ static kolo_status align(kolo_comm *ranks, int which)
     kolo_timeline_clock *clock = &kolo_timeline_file()->clock;
     char name[KOLO_CLOCK_NAME];
     kolo_clock_name(name);
-    KOLO_TRY(kolo_clock_offset(ranks, name, kolo_timeline_now, &clock->offset[which]));
+    KOLO_TRY(kolo_clock_offset(ranks, name, kolo_timeline_now, &clock->offset[which], &clock->error[which]));
     clock->at[which] = kolo_timeline_now();
     if (which == 1) return KOLO_OK;
     clock->offset[1] = clock->offset[0];
