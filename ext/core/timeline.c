@@ -239,12 +239,16 @@ kolo_status kolo_timeline_open(const char *file, int rank, int size)
     timeline.header->size = size;
     gethostname(timeline.header->host, sizeof timeline.header->host - 1);
     memcpy(timeline.header->magic, KOLO_TIMELINE_MAGIC, sizeof timeline.header->magic);
+    return KOLO_OK;
+}
+
+void kolo_timeline_go(void)
+{
     pthread_mutex_lock(&timeline.lock);
     for (int i = 0; i < KOLO_TIMELINE_ROWS; i++) timeline.rows[i].taken = false;
     atomic_fetch_add(&timeline.session, 1);
     atomic_store(&kolo_timeline_on, true);
     pthread_mutex_unlock(&timeline.lock);
-    return KOLO_OK;
 }
 
 void kolo_timeline_halt(void)

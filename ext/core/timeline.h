@@ -65,10 +65,12 @@ static inline void kolo_timeline_leave(kolo_timeline_place before)
     if (before.kind) kolo_timeline_move(before);
 }
 
-/* The three functions below are for one thread at a time. */
+/* The functions below are for one thread at a time. */
 
-/* Begins a recording in a new file, whose rows, zero and clock are still empty: see kolo_timeline_file(). */
+/* Makes a new file, whose rows, zero and clock are still empty: see kolo_timeline_file(). */
 kolo_status kolo_timeline_open(const char *file, int rank, int size);
+/* Begins the recording. */
+void kolo_timeline_go(void);
 /* Ends the recording when no thread writes any more. The file remains, and so does its header, until
  * kolo_timeline_close(). */
 void kolo_timeline_halt(void);

@@ -77,13 +77,13 @@ static kolo_status open_part(kolo_comm *ranks)
     }
     KOLO_TRY(status);
     kolo_timeline_header *header = kolo_timeline_file();
-    int64_t now = header->clock.at[0] = header->clock.at[1] = kolo_timeline_now();
-    header->zero = now;
+    header->clock.at[0] = header->clock.at[1] = header->zero = kolo_timeline_now();
     current.process = getpid();
     return KOLO_OK;
 }
 
-/* Rank 0's clock of the beginning becomes the trace's time 0. */
+/* At the beginning rank 0's clock becomes the trace's time 0. All ranks begin to record later, since Perfetto drops
+ * events of negative times. */
 static kolo_status align(kolo_comm *ranks, int which)
 {
     kolo_timeline_clock *clock = &kolo_timeline_file()->clock;
@@ -93,6 +93,7 @@ static kolo_status align(kolo_comm *ranks, int which)
     clock->at[which] = kolo_timeline_now();
     if (which == 1) return KOLO_OK;
     clock->offset[1] = clock->offset[0];
+    kolo_timeline_file()->zero = clock->at[0];
     return ranks->kind->broadcast(ranks, &kolo_timeline_file()->zero, sizeof(int64_t), 0);
 }
 
@@ -109,8 +110,8 @@ static kolo_status start(const char *path)
     status = agree(ranks, status);
     if (status == KOLO_OK) status = agree(ranks, open_part(ranks));
     if (status == KOLO_OK) status = align(ranks, 0);
+    if (status == KOLO_OK) kolo_timeline_go();
     if (status == KOLO_OK || !current.path[0]) return status;
-    kolo_timeline_halt();
     unlink(current.part);
     forget();
     return status;

@@ -32,6 +32,12 @@ static const char *make_trace(kolo_timeline_trace *trace)
     return text;
 }
 
+static void begin(int rank, int size)
+{
+    assert_int_equal(kolo_timeline_open("part", rank, size), KOLO_OK);
+    kolo_timeline_go();
+}
+
 static int count_of(const char *part)
 {
     int count = 0;
@@ -44,14 +50,14 @@ static void nothing_is_recorded_without_a_recording(void **state)
     (void)state;
     assert_int_equal(kolo_timeline_begin(), 0);
     record("before", 0);
-    assert_int_equal(kolo_timeline_open("part", 3, 8), KOLO_OK);
+    begin(3, 8);
     int64_t begun = kolo_timeline_begin();
     assert_true(begun > 0);
     kolo_timeline_trace trace;
     make_trace(&trace);
     assert_int_equal(count_of("\"X\""), 0);
     kolo_timeline_end(begun, KOLO_SPAN_FORWARD, "late");
-    assert_int_equal(kolo_timeline_open("part", 3, 8), KOLO_OK);
+    begin(3, 8);
     record("within", 0);
     make_trace(&trace);
     assert_int_equal(count_of("\"X\""), 1);
@@ -65,7 +71,7 @@ static void names_are_json(void **state)
     memset(longest, 'x', sizeof longest);
     memcpy(longest + 46, "\xc3\xa4", 3); /* its second byte does not fit */
     snprintf(ended, sizeof ended, "\"%.46s\"", longest);
-    assert_int_equal(kolo_timeline_open("part", 0, 1), KOLO_OK);
+    begin(0, 1);
     record("a \"b\" \\ \n \xff", 7);
     record(longest, -1);
     kolo_timeline_trace trace;
@@ -91,7 +97,7 @@ static void each_place_of_a_thread_is_a_row(void **state)
     enum { THREADS = 4 };
     int number[THREADS] = {0, 1, 2, 3};
     pthread_t thread[THREADS];
-    assert_int_equal(kolo_timeline_open("part", 0, 1), KOLO_OK);
+    begin(0, 1);
     for (int turn = 0; turn < 2; turn++) {
         for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, record_in_a_place, &number[i]);
         for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
@@ -110,7 +116,7 @@ static void a_full_row_keeps_the_newest(void **state)
 {
     (void)state;
     const int more = 1000;
-    assert_int_equal(kolo_timeline_open("part", 0, 1), KOLO_OK);
+    begin(0, 1);
     for (int i = 0; i < KOLO_TIMELINE_EVENTS + more; i++) record("work", i);
     kolo_timeline_halt();
     kolo_timeline_header header;
@@ -126,7 +132,7 @@ static void a_full_row_keeps_the_newest(void **state)
 static void a_forked_child_does_not_write_to_the_file(void **state)
 {
     (void)state;
-    assert_int_equal(kolo_timeline_open("part", 0, 1), KOLO_OK);
+    begin(0, 1);
     record("parent", 0);
     pid_t child = fork();
     if (child == 0) {
@@ -154,7 +160,7 @@ static void recordings_may_end_while_threads_record(void **state)
     pthread_t thread[3];
     for (int i = 0; i < 3; i++) pthread_create(&thread[i], NULL, record_on_and_on, NULL);
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(kolo_timeline_open("part", 0, 1), KOLO_OK);
+        begin(0, 1);
         for (int k = 0; k < 100; k++) record("main", k);
         kolo_timeline_halt();
         kolo_timeline_close();

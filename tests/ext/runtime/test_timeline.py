@@ -59,6 +59,7 @@ class Trace:
             for thread, row in threads.items():
                 assert len({event["tid"] for event in row}) == 1, thread
                 check_nesting(row)
+        assert all(event["ts"] >= 0 for event in self.spans)  # Perfetto drops others
         self.error = whole["otherData"]["clock_error_microseconds"]
 
     def of(self, rank, **wanted):
