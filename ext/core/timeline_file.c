@@ -185,10 +185,13 @@ void kolo_timeline_add_rank(kolo_timeline_trace *trace, const kolo_timeline_head
 /* Devices come first, and each has its threads behind it. */
 static int order_of(const char *name)
 {
-    int device = 0, thread = 0;
-    if (sscanf(name, "device %d, thread %d", &device, &thread) >= 1 || sscanf(name, "worker %d", &device) == 1)
-        return 100 + device * 1000 + thread;
-    return strcmp(name, "main") == 0 ? 0 : 1000000;
+    static const char word[] = "device ", more[] = ", thread ";
+    char *rest = NULL;
+    bool device = strncmp(name, word, strlen(word)) == 0 || strncmp(name, "worker ", strlen(word)) == 0;
+    if (!device) return strcmp(name, "main") == 0 ? 0 : 1000000;
+    long number = strtol(name + strlen(word), &rest, 10), thread = 0;
+    if (strncmp(rest, more, strlen(more)) == 0) thread = strtol(rest + strlen(more), NULL, 10);
+    return (int)(1 + number % 1000 * 1000 + thread % 1000);
 }
 
 static int compare_begins(const void *one, const void *other)

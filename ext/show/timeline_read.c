@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "core/grow.h"
+#include "core/utf8.h"
 
 typedef struct reading {
     const char *path;
     FILE *file;
-    char *line; /* of getline() */
-    size_t room;
     int number; /* of the line */
+    char line[4096]; /* an event has some hundred bytes */
     kolo_chart *chart;
 } reading;
 
@@ -25,37 +25,51 @@ static kolo_status wrong(const reading *r, const char *got)
                      r->number, got);
 }
 
+/* Reads the next line without its end; NULL: there is none. A longer one is cut, and no event then. */
+static const char *next_line(reading *r)
+{
+    r->number++;
+    if (!fgets(r->line, sizeof r->line, r->file)) return NULL;
+    r->line[strcspn(r->line, "\n")] = 0;
+    return r->line;
+}
+
 /* Reads the next event. *event is NULL at the end of the list. */
 static kolo_status next_event(reading *r, json_t **event)
 {
+    const char *line = next_line(r);
     *event = NULL;
-    errno = 0;
-    ssize_t length = getline(&r->line, &r->room, r->file);
-    r->number++;
-    if (length <= 0) return wrong(r, errno ? strerror(errno) : "its end");
-    if (r->line[0] == ']') return KOLO_OK;
-    while (length > 0 && strchr(",\n", r->line[length - 1])) length--;
-    *event = json_loadb(r->line, (size_t)length, 0, NULL);
+    if (!line) return wrong(r, "its end");
+    if (line[0] == ']') return KOLO_OK;
+    size_t length = strlen(line);
+    *event = json_loadb(line, length > 0 && line[length - 1] == ',' ? length - 1 : length, 0, NULL);
     if (json_is_object(*event)) return KOLO_OK;
     json_decref(*event);
     *event = NULL;
     return wrong(r, "something else");
 }
 
+static kolo_status begin_events(reading *r)
+{
+    static const char ending[] = "\"traceEvents\":[";
+    if (fseek(r->file, 0, SEEK_SET) != 0) return wrong(r, "a pipe");
+    r->number = 0;
+    const char *line = next_line(r);
+    return line && kolo_ends_with(line, ending) ? KOLO_OK : wrong(r, "something else");
+}
+
 /* Calls see() for each event. */
 static kolo_status for_each_event(reading *r, kolo_status (*see)(reading *r, const json_t *event))
 {
-    rewind(r->file);
-    r->number = 1;
-    ssize_t length = getline(&r->line, &r->room, r->file);
-    if (length < 16 || !strstr(r->line, "\"traceEvents\":[\n")) return wrong(r, "something else");
-    for (json_t *event;;) {
-        KOLO_TRY(next_event(r, &event));
-        if (!event) return KOLO_OK;
-        kolo_status status = see(r, event);
+    kolo_status status = begin_events(r);
+    for (bool more = true; more && status == KOLO_OK;) {
+        json_t *event = NULL;
+        status = next_event(r, &event);
+        more = event != NULL;
+        if (more) status = see(r, event);
         json_decref(event);
-        KOLO_TRY(status);
     }
+    return status;
 }
 
 /* ---------------------------------------------------------------- what an event says */
@@ -199,15 +213,14 @@ static kolo_status read_all(reading *r, int first, int steps)
 kolo_status kolo_chart_read(const char *path, int first, int steps, kolo_chart *chart)
 {
     *chart = (kolo_chart){.begin = INFINITY, .end = -INFINITY, .first = -1, .last = -1};
-    reading r = {.path = path, .chart = chart};
     if (!path) return kolo_fail(KOLO_INVALID, "wanted the name of a file, got NULL");
-    r.file = fopen(path, "re");
-    if (!r.file)
+    FILE *file = fopen(path, "re");
+    if (!file)
         return kolo_fail(errno == ENOENT ? KOLO_NOT_FOUND : KOLO_IO, "%s: wanted a file to read, got: %s", path,
                          strerror(errno));
+    reading r = {.path = path, .file = file, .chart = chart};
     kolo_status status = read_all(&r, first, steps);
-    free(r.line);
-    fclose(r.file);
+    fclose(file);
     return status;
 }
 

@@ -25,7 +25,7 @@ static const char *make_trace(kolo_timeline_trace *trace)
     kolo_timeline_begin_trace(trace, out);
     assert_true(kolo_timeline_add_part(trace, kolo_timeline_descriptor()));
     assert_true(kolo_timeline_end_trace(trace));
-    rewind(out);
+    assert_int_equal(fseek(out, 0, SEEK_SET), 0);
     text[fread(text, 1, sizeof text - 1, out)] = 0;
     fclose(out);
     kolo_timeline_close();

@@ -149,7 +149,8 @@ def test_clocks_of_other_hosts_are_aligned(program, tmp_path):
     check_overlap(trace)
 
 
-@pytest.mark.parametrize("options", [["deterministic"], ["mirrored", "deterministic"]])
+@pytest.mark.parametrize("options", [["deterministic"], pytest.param(["mirrored", "deterministic"],
+                                                                     marks=pytest.mark.long("devices within the ranks"))])
 def test_the_bits_are_the_same_with_a_timeline(program, tmp_path, options):
     """Also those of a training that is not deterministic, where one thread computes: the second case of each."""
     for chosen, threads in (options, "2"), (options[:-1], "1"):
