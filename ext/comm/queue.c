@@ -170,7 +170,7 @@ static kolo_status queue_alltoallv(kolo_comm *comm, const void *send, const size
 
 static kolo_status queue_barrier(kolo_comm *comm)
 {
-    event made = begin(KOLO_SPAN_WAIT, "barrier", 0);
+    event made = begin(KOLO_SPAN_WAIT, "ranks", 0);
     kolo_comm *below = enter(comm);
     return end(comm, &made, below->kind->barrier(below));
 }
@@ -191,7 +191,7 @@ static kolo_status queue_wait_for_threads(kolo_comm *comm)
 
 static kolo_status queue_join(kolo_comm *comm, int *last)
 {
-    event made = begin(KOLO_SPAN_WAIT, "join", 0);
+    event made = begin(KOLO_SPAN_WAIT, "ranks that join", 0);
     kolo_comm *below = enter(comm);
     return end(comm, &made, below->kind->join(below, last));
 }

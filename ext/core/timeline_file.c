@@ -215,6 +215,19 @@ static const char *number_name(const kolo_timeline_event *event)
     return bucket ? "bucket" : "microbatch";
 }
 
+/* Viewers show the name alone, so it also says what is done: "conv2d_1 backward" as under NVTX, "wait for ranks". */
+static void write_name(FILE *out, const kolo_timeline_event *event)
+{
+    static const char *const before[KOLO_SPANS] = {
+        [KOLO_SPAN_WAIT] = "wait for ", [KOLO_SPAN_PACK] = "pack ", [KOLO_SPAN_UNPACK] = "unpack "};
+    const char *first = before[event->span] ? before[event->span] : "";
+    char name[KOLO_TIMELINE_NAME + 32];
+    int length = (int)whole_characters(event->name, sizeof event->name);
+    snprintf(name, sizeof name, "%s%.*s%s", first, length, event->name,
+             event->span == KOLO_SPAN_BACKWARD ? " backward" : "");
+    write_text(out, name, sizeof name);
+}
+
 static void write_event(const kolo_timeline_trace *trace, const kolo_timeline_header *header, int row,
                         const kolo_timeline_event *event)
 {
@@ -225,7 +238,7 @@ static void write_event(const kolo_timeline_trace *trace, const kolo_timeline_he
     write_time(out, "ts", begun);
     write_time(out, "dur", ended - begun);
     fprintf(out, ",\"cat\":\"%s\",\"name\":", kolo_timeline_spans[event->span]);
-    write_text(out, event->name, whole_characters(event->name, sizeof event->name));
+    write_name(out, event);
     fputs(",\"args\":{", out);
     if (event->step >= 0) fprintf(out, "\"step\":%d", event->step), comma = ",";
     if (event->number >= 0) fprintf(out, "%s\"%s\":%d", comma, number_name(event), event->number), comma = ",";

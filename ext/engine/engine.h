@@ -92,7 +92,7 @@ typedef struct kolo_readback {
     char *totals; /* [microbatches of the shard + 1][totals_stride] on the host, part of readback_block */
 } kolo_readback;
 
-/* Whose rows of the timeline the lanes use. All zeros: those of the devices from 0 on. */
+/* Whose rows of the timeline the lanes use. All zeros: the rows of evaluations. */
 typedef struct kolo_engine_rows {
     bool steps; /* the shards are those of training steps */
     int worker; /* 1 more than the number of the worker; 0: it is none */

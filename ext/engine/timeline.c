@@ -31,14 +31,18 @@ static int replica_of(const kolo_engine_rows *rows, int64_t microbatch)
     return (int)(((microbatch + 1) * rows->members - 1) / rows->microbatches) - rows->first_member;
 }
 
+/* Scores are computed by threads of their own, which have rows of their own. */
 static kolo_timeline_place move(const kolo_engine *engine, int context, int lane, int64_t microbatch)
 {
     const kolo_engine_rows *rows = &engine->rows;
-    const kolo_model *model = engine->program->model;
-    int64_t step = rows->steps ? (int64_t)engine->shard->batch->step : -1;
-    if (rows->worker > 0) return kolo_timeline_move((kolo_timeline_place){"worker", rows->worker - 1, lane, step});
-    int device = rows->steps ? kolo_model_device(model, replica_of(rows, microbatch), context) : context;
-    return kolo_timeline_move((kolo_timeline_place){"device", device, lane, step});
+    kolo_timeline_place place = {"evaluation", engine->context_count > 1 ? context : -1, lane, -1};
+    if (!rows->steps) return kolo_timeline_move(place);
+    place.step = (int64_t)engine->shard->batch->step;
+    place.kind = rows->worker > 0 ? "worker" : "device";
+    place.number = rows->worker - 1;
+    if (rows->worker == 0)
+        place.number = kolo_model_device(engine->program->model, replica_of(rows, microbatch), context);
+    return kolo_timeline_move(place);
 }
 
 kolo_timeline_place kolo_timeline_enter_device(const kolo_engine *engine, int context, int lane, int64_t microbatch)

@@ -487,7 +487,7 @@ void kolo_clear_faults(void);
  * The trace is JSON in Chrome's Trace Event Format. https://ui.perfetto.dev and chrome://tracing open it;
  * kolo_show_timeline() draws it. Its processes are the ranks. Its threads are "main", the devices ("device 0", and
  * "device 0, thread 1" where a device computes with several threads), the workers of asynchronous strategies,
- * "communication" and "input". Times are those of rank 0's clock; on other hosts the offset of the clock is measured at
+ * "evaluation", "communication" and "input 0". Times are those of rank 0's clock; on other hosts the offset of the clock is measured at
  * the beginning and at the end, to half of a round trip. An event has a name, a duration, and one of these categories:
  *   step: a training step of a replica; the others of a device are within it, and may be within each other
  *   input: samples are gathered or waited for; forward, backward: a layer computes one microbatch

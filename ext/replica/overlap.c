@@ -47,7 +47,7 @@ static kolo_status sum_bucket(kolo_comm *ranks, void *argument)
     kolo_timeline_set_step(replica->timeline_step);
     int64_t begun = kolo_timeline_begin();
     KOLO_TRY(kolo_replica_sum_part(replica, ranks, bucket->first, bucket->first + bucket->count));
-    kolo_timeline_end_with(begun, KOLO_SPAN_REDUCE, "bucket", sum->number, bytes_of(bucket));
+    kolo_timeline_end_with(begun, KOLO_SPAN_REDUCE, "sum bucket", sum->number, bytes_of(bucket));
     return KOLO_OK;
 }
 

@@ -129,7 +129,7 @@ static kolo_status agree_in_order(kolo_replica *replica)
 {
     int64_t begun = kolo_timeline_begin();
     KOLO_TRY(kolo_tree_sum(replica));
-    kolo_timeline_end_with(begun, KOLO_SPAN_REDUCE, "gradients", -1, gradient_bytes(replica));
+    kolo_timeline_end_with(begun, KOLO_SPAN_REDUCE, "sum gradients", -1, gradient_bytes(replica));
     replica->totals.loss += replica->totals.samples * replica->engine->penalty;
     KOLO_TRY(kolo_replica_store_gradient(replica));
     KOLO_TRY(kolo_replica_accumulate(replica));
@@ -142,7 +142,7 @@ static kolo_status sum_gradients(kolo_replica *replica, kolo_status (*sum)(kolo_
     double started = kolo_now();
     int64_t begun = kolo_timeline_begin();
     KOLO_TRY(sum(replica));
-    kolo_timeline_end_with(begun, kolo_replica_span(replica, KOLO_SPAN_REDUCE), "gradients", -1,
+    kolo_timeline_end_with(begun, kolo_replica_span(replica, KOLO_SPAN_REDUCE), "sum gradients", -1,
                            gradient_bytes(replica));
     double seconds = kolo_model_distributed(replica->trainer->model) ? kolo_now() - started : 0;
     replica->timings.communication += seconds;
@@ -304,7 +304,7 @@ kolo_status kolo_replica_reduce(kolo_replica *replica)
     KOLO_TRY(sum_totals_of_all(replica)); /* afterwards all replicas have collected their gradients */
     int64_t begun = kolo_timeline_begin();
     if (replica->complete) KOLO_TRY(add_all(replica));
-    kolo_timeline_end_with(begun, kolo_replica_span(replica, KOLO_SPAN_REDUCE), "gradients", -1,
+    kolo_timeline_end_with(begun, kolo_replica_span(replica, KOLO_SPAN_REDUCE), "sum gradients", -1,
                            gradient_bytes(replica));
     replica->timings.reduce += kolo_now() - started - (replica->timings.waiting - waited);
     if (replica->complete) replica->timings.reduced_bytes += kolo_replica_central_bytes(replica);

@@ -316,7 +316,7 @@ static kolo_status train(kolo_replica *replica, const kolo_workers_run *run)
     for (kolo_task task;;) {
         int64_t begun = kolo_timeline_begin();
         KOLO_TRY(kolo_worker_next(replica, &task));
-        kolo_timeline_end(begun, KOLO_SPAN_WAIT, "next task");
+        kolo_timeline_end(begun, KOLO_SPAN_WAIT, "the next task");
         if (task.kind == KOLO_TASK_END) return KOLO_OK;
         if (task.kind == KOLO_TASK_EXCHANGE) KOLO_TRY(kolo_worker_exchange(replica));
         else KOLO_TRY(train_on(replica, run, &task));

@@ -124,7 +124,7 @@ static void leave_world(int code)
     runtime.ranks = NULL;
 }
 
-/* Whether the timeline could be written. If the ranks cannot meet any more, kolorun writes it, and this is no failure. */
+/* Whether the timeline could be written. If the ranks cannot meet any more, kolorun writes it: this is no failure. */
 static bool timeline_written(bool failed)
 {
     kolo_scope scope = kolo_enter("kolo_finish", (kolo_here){0});

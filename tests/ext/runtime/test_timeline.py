@@ -105,12 +105,14 @@ def test_eight_ranks_are_one_trace(program, tmp_path):
     trace = Trace(path)
     assert sorted(trace.rows) == list(range(8))
     for rank in range(8):
-        assert set(trace.rows[rank]) == {"main", "device 0", "communication"}, rank
+        assert set(trace.rows[rank]) == {"main", "device 0", "communication", "evaluation"}, rank
         assert trace.categories(rank) == {"step", "input", "forward", "backward", "wait", "pack", "reduce", "unpack", "update",
                                           "collective", "validation"}, rank
         assert [event["args"]["step"] for event in trace.of(rank, cat="step")] == list(range(8))
-        layers = {event["name"] for event in trace.of(rank, cat="backward")}
-        assert {"conv2d", "max_pool2d", "dense", 'the "last" one'} <= layers <= {event["name"] for event in trace.of(rank, cat="forward")}
+        layers = {event["name"] for event in trace.of(rank, cat="forward")}
+        assert {"conv2d", "max_pool2d", "dense", 'the "last" one'} <= layers
+        assert {f"{layer} backward" for layer in layers} >= {event["name"] for event in trace.of(rank, cat="backward")}
+        assert {"wait for ranks", "wait for buckets"} == {event["name"] for event in trace.of(rank, cat="wait")}
         check_sum_of_phases(trace.rows[rank]["device 0"])
     check_overlap(trace)
     assert trace.error == 0
@@ -126,7 +128,7 @@ def check_sum_of_phases(row):
 
 def check_overlap(trace):
     """A sum ends on each rank after it has begun on all: the clocks agree as well as they say, and so do the bytes."""
-    sums = [{(event["args"]["step"], event["args"]["bucket"]): event for event in trace.of(rank, cat="reduce", name="bucket")}
+    sums = [{(event["args"]["step"], event["args"]["bucket"]): event for event in trace.of(rank, cat="reduce", name="sum bucket")}
             for rank in sorted(trace.rows)]
     assert len({frozenset(of_rank) for of_rank in sums}) == 1 and len(sums[0]) >= 16
     for key in sums[0]:
