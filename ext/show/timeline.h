@@ -11,6 +11,7 @@ typedef struct kolo_chart_row {
     int process, thread; /* their numbers in the file */
     char rank[96]; /* "rank 0 (host)" */
     char name[64]; /* "device 0" */
+    int order; /* within the rank */
     bool used; /* has an event within the chart */
 } kolo_chart_row;
 

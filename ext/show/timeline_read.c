@@ -121,7 +121,7 @@ static kolo_status add_row(kolo_chart *chart, int process, int thread, const cha
 {
     KOLO_TRY(kolo_make_room(&chart->rows, &chart->row_room, chart->row_count + 1, sizeof *chart->rows, "a timeline"));
     kolo_chart_row *row = &chart->rows[chart->row_count++];
-    *row = (kolo_chart_row){.process = process, .thread = thread};
+    *row = (kolo_chart_row){.process = process, .thread = thread, .order = thread < 0 ? -1 : 0};
     snprintf(row->rank, sizeof row->rank, "%s", rank);
     snprintf(row->name, sizeof row->name, "%s", name);
     return KOLO_OK;
@@ -133,9 +133,19 @@ static kolo_status name_row(kolo_chart *chart, const json_t *event)
     int process = whole_of(event, "pid", -1), thread = whole_of(event, "tid", -1);
     const char *what = text_of(event, "name"), *name = text_of(json_object_get(event, "args"), "name");
     if (strcmp(what, "process_name") == 0) return add_row(chart, process, -1, name, "");
+    kolo_chart_row *named = strcmp(what, "thread_sort_index") == 0 ? find_row(chart, process, thread) : NULL;
+    if (named) named->order = whole_of(json_object_get(event, "args"), "sort_index", 0);
     if (strcmp(what, "thread_name") != 0) return KOLO_OK;
     const kolo_chart_row *whole = find_row(chart, process, -1);
     return add_row(chart, process, thread, whole ? kolo_phrase("%s", whole->rank) : "", name);
+}
+
+static int compare_rows(const void *one, const void *other)
+{
+    const kolo_chart_row *a = one, *b = other;
+    if (a->process != b->process) return a->process < b->process ? -1 : 1;
+    if (a->order != b->order) return a->order < b->order ? -1 : 1;
+    return (a->thread > b->thread) - (a->thread < b->thread);
 }
 
 static bool is_step(const json_t *event)
@@ -206,6 +216,7 @@ static kolo_status read_all(reading *r, int first, int steps)
 {
     KOLO_TRY(for_each_event(r, see_names_and_steps));
     if (!(r->chart->begin < r->chart->end)) return kolo_fail(KOLO_FORMAT, "%s: wanted events, got none", r->path);
+    qsort(r->chart->rows, r->chart->row_count, sizeof *r->chart->rows, compare_rows);
     KOLO_TRY(choose_steps(r, first, steps));
     return for_each_event(r, see_events);
 }

@@ -105,7 +105,7 @@ def test_eight_ranks_are_one_trace(program, tmp_path):
     trace = Trace(path)
     assert sorted(trace.rows) == list(range(8))
     for rank in range(8):
-        assert set(trace.rows[rank]) == {"main", "device 0", "communication", "evaluation"}, rank
+        assert set(trace.rows[rank]) - {"evaluation"} == {"main", "device 0", "communication"}, rank
         assert trace.categories(rank) == {"step", "input", "forward", "backward", "wait", "pack", "reduce", "unpack", "update",
                                           "collective", "validation"}, rank
         assert [event["args"]["step"] for event in trace.of(rank, cat="step")] == list(range(8))
@@ -114,6 +114,7 @@ def test_eight_ranks_are_one_trace(program, tmp_path):
         assert {f"{layer} backward" for layer in layers} >= {event["name"] for event in trace.of(rank, cat="backward")}
         assert {"wait for ranks", "wait for buckets"} == {event["name"] for event in trace.of(rank, cat="wait")}
         check_sum_of_phases(trace.rows[rank]["device 0"])
+    assert any("evaluation" in row for row in trace.rows.values())  # there are fewer microbatches than ranks
     check_overlap(trace)
     assert trace.error == 0
 

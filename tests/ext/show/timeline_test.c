@@ -87,6 +87,20 @@ static void steps_are_chosen(void **state)
     assert_non_null(strstr(text, "The whole recording: 1.000 ms\n"));
 }
 
+/* As the sort indices say, not in the file's order. */
+static void devices_come_in_their_order(void **state)
+{
+    (void)state;
+    put(HEAD ROWS ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":1001,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":7}}"
+                  ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":1002,\"name\":\"thread_name\",\"args\":{\"name\":\"first\"}}"
+                  ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":1002,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":3}}"
+                  ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":1002,\"ts\":8000,\"dur\":100.0,\"cat\":\"wait\",\"name\":\"x\","
+                  "\"args\":{}}" STEPS TAIL);
+    assert_int_equal(SHOW("trace.json"), KOLO_OK);
+    const char *first = strstr(text, "rank 0, first"), *other = strstr(text, "rank 0, device");
+    assert_true(first && other && first < other);
+}
+
 static void pictures_are_files(void **state)
 {
     (void)state;
@@ -149,11 +163,9 @@ int main(void)
     unsetenv("KOLO_DISPLAY");
 #define TEST(test) cmocka_unit_test_setup(test, clear)
     const struct CMUnitTest tests[] = {
-        TEST(the_inner_event_is_shown),
-        TEST(steps_are_chosen),
-        TEST(pictures_are_files),
-        TEST(other_files_are_one_sentence),
-        cmocka_unit_test_setup_teardown(a_notebook_gets_three_forms, start, stop),
+        TEST(the_inner_event_is_shown),     TEST(steps_are_chosen),
+        TEST(devices_come_in_their_order),  TEST(pictures_are_files),
+        TEST(other_files_are_one_sentence), cmocka_unit_test_setup_teardown(a_notebook_gets_three_forms, start, stop),
     };
     return cmocka_run_group_tests_name("show/timeline", tests, enter_folder, leave_folder);
 }
