@@ -34,7 +34,7 @@ ONEDNN_SRC  := $(wildcard ext/backend/onednn/*.c)
 CURL_SRC    := ext/fetch/curl.c
 HWLOC_SRC   := ext/topology/hwloc.c
 DATA_SRC    := ext/fetch/main.c
-LAUNCH_SRC  := $(wildcard ext/launch/*.c) $(addprefix ext/core/,cores.c fault_text.c help.c)
+LAUNCH_SRC  := $(wildcard ext/launch/*.c) $(addprefix ext/core/,cores.c fault_text.c help.c timeline_file.c utf8.c)
 WORKER_SRC  := $(wildcard kernel/worker/*.c) kernel/ranks/join.c
 RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c kernel/machine.c kernel/output.c \
                kernel/display.c kernel/waiting.c kernel/ending.c kernel/cells/text.c \

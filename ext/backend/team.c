@@ -6,6 +6,7 @@
  * that ends a wait reads the flags afterwards. So at least one of the two sees the other's change. */
 #include "backend/team.h"
 #include "core/signals.h"
+#include "core/timeline.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -180,7 +181,9 @@ kolo_status kolo_team_run(kolo_team *team, kolo_status (*work)(void *argument, i
     atomic_fetch_add(&team->run, 1);
     wake_members(team);
     keep_failure(team, work(argument, 0));
+    int64_t begun = team->size > 1 ? kolo_timeline_begin() : 0;
     wait_for_members(team);
+    kolo_timeline_end(begun, KOLO_SPAN_WAIT, "threads");
     if (team->failure.code != KOLO_OK) kolo_failure_give(&team->failure);
     return team->failure.code;
 }

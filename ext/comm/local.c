@@ -17,6 +17,7 @@
 #include "comm/call.h"
 #include "comm/mailbox.h"
 #include "comm/sum.h"
+#include "core/timeline.h"
 
 /* The arguments of a member's call that need not be the same on every member. */
 typedef struct part {
@@ -111,7 +112,10 @@ static kolo_barrier_result wait_for_members(member *me, waiting *wait)
     watch.every = kolo_stall_turn(&wait->stall);
     if (wait->stall.limit > 0) watch.look = has_stalled;
     watch.argument = wait;
-    return kolo_barrier_watched_wait(&me->group->barrier, me->group->size, false, &watch);
+    int64_t begun = me->group->size > 1 ? kolo_timeline_begin() : 0;
+    kolo_barrier_result result = kolo_barrier_watched_wait(&me->group->barrier, me->group->size, false, &watch);
+    kolo_timeline_end(begun, KOLO_SPAN_WAIT, "replicas");
+    return result;
 }
 
 /* Every member compares the same calls in the same order, so all fail or none does, and no member is left waiting. */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/timeline.h"
 
 enum {
     TAG_CALL = 1,
@@ -296,7 +297,9 @@ static kolo_status meet(mpi_comm *me, const kolo_collective *call, bool leaves)
 {
     if (me->comm.size == 1) return KOLO_OK;
     kolo_mpi_lock();
+    int64_t begun = kolo_timeline_begin();
     kolo_status status = me->comm.rank == 0 ? meet_as_first(me, call, leaves) : meet_as_other(me, call, leaves);
+    kolo_timeline_end(begun, KOLO_SPAN_WAIT, "ranks");
     me->met = kolo_now();
     kolo_mpi_unlock();
     return status;

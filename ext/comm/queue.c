@@ -8,6 +8,7 @@
 #include "comm/call.h"
 #include "core/clock.h"
 #include "core/signals.h"
+#include "core/timeline.h"
 
 typedef struct queue {
     kolo_comm comm;
@@ -37,6 +38,7 @@ static void run_next(queue *q)
     q->busy = true;
     pthread_mutex_unlock(&q->lock);
     kolo_scope_take_over(request->scope);
+    kolo_timeline_enter("communication", -1, 0, -1);
     double begun = kolo_now();
     kolo_status status = request->run(&q->comm, request->argument);
     request->seconds = kolo_now() - begun;
@@ -101,71 +103,106 @@ static kolo_status leave(kolo_comm *comm, kolo_status status)
     return status;
 }
 
+/* An event of the timeline. */
+typedef struct event {
+    kolo_timeline_span span;
+    const char *name;
+    int64_t bytes, begun;
+} event;
+
+static event begin(kolo_timeline_span span, const char *name, size_t bytes)
+{
+    return (event){span, name, (int64_t)bytes, kolo_timeline_begin()};
+}
+
+static kolo_status end(kolo_comm *comm, const event *call, kolo_status status)
+{
+    kolo_timeline_end_with(call->begun, call->span, call->name, -1, call->bytes);
+    return leave(comm, status);
+}
+
+static size_t sum_of(const size_t *bytes, int count)
+{
+    size_t sum = 0;
+    for (int i = 0; i < count; i++) sum += bytes[i];
+    return sum;
+}
+
 static kolo_status queue_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type,
                                    kolo_reduce_op reduction)
 {
+    event made = begin(KOLO_SPAN_REDUCE, "allreduce", (size_t)count * kolo_type_bytes(type));
     kolo_comm *below = enter(comm);
-    return leave(comm, below->kind->allreduce(below, values, count, type, reduction));
+    return end(comm, &made, below->kind->allreduce(below, values, count, type, reduction));
 }
 
 static kolo_status queue_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
 {
+    event made = begin(KOLO_SPAN_COLLECTIVE, "broadcast", bytes);
     kolo_comm *below = enter(comm);
-    return leave(comm, below->kind->broadcast(below, data, bytes, root));
+    return end(comm, &made, below->kind->broadcast(below, data, bytes, root));
 }
 
 static kolo_status queue_allgather(kolo_comm *comm, const void *data, size_t bytes, void *all)
 {
+    event made = begin(KOLO_SPAN_COLLECTIVE, "allgather", bytes);
     kolo_comm *below = enter(comm);
-    return leave(comm, below->kind->allgather(below, data, bytes, all));
+    return end(comm, &made, below->kind->allgather(below, data, bytes, all));
 }
 
 static kolo_status queue_allgatherv(kolo_comm *comm, const void *data, void *all, const size_t *bytes,
                                     const size_t *offsets)
 {
+    event made = begin(KOLO_SPAN_COLLECTIVE, "allgatherv", bytes[comm->rank]);
     kolo_comm *below = enter(comm);
-    return leave(comm, below->kind->allgatherv(below, data, all, bytes, offsets));
+    return end(comm, &made, below->kind->allgatherv(below, data, all, bytes, offsets));
 }
 
 static kolo_status queue_alltoallv(kolo_comm *comm, const void *send, const size_t *send_bytes,
                                    const size_t *send_offsets, void *receive, const size_t *receive_bytes,
                                    const size_t *receive_offsets)
 {
+    event made = begin(KOLO_SPAN_COLLECTIVE, "alltoallv", sum_of(send_bytes, comm->size));
     kolo_comm *below = enter(comm);
-    return leave(comm, below->kind->alltoallv(below, send, send_bytes, send_offsets, receive, receive_bytes,
-                                              receive_offsets));
+    return end(comm, &made,
+               below->kind->alltoallv(below, send, send_bytes, send_offsets, receive, receive_bytes, receive_offsets));
 }
 
 static kolo_status queue_barrier(kolo_comm *comm)
 {
+    event made = begin(KOLO_SPAN_WAIT, "ranks", 0);
     kolo_comm *below = enter(comm);
-    return leave(comm, below->kind->barrier(below));
+    return end(comm, &made, below->kind->barrier(below));
 }
 
 static kolo_status queue_meet(kolo_comm *comm, const kolo_collective *call)
 {
+    event made = begin(KOLO_SPAN_WAIT, "ranks", 0);
     kolo_comm *below = enter(comm);
-    return leave(comm, below->kind->meet(below, call));
+    return end(comm, &made, below->kind->meet(below, call));
 }
 
 static kolo_status queue_wait_for_threads(kolo_comm *comm)
 {
+    event made = begin(KOLO_SPAN_WAIT, "threads", 0);
     kolo_comm *below = enter(comm);
-    return leave(comm, below->kind->wait_for_threads(below));
+    return end(comm, &made, below->kind->wait_for_threads(below));
 }
 
 static kolo_status queue_join(kolo_comm *comm, int *last)
 {
+    event made = begin(KOLO_SPAN_WAIT, "ranks that join", 0);
     kolo_comm *below = enter(comm);
-    return leave(comm, below->kind->join(below, last));
+    return end(comm, &made, below->kind->join(below, last));
 }
 
 static kolo_status open_queue(kolo_comm *below, queue *whole, kolo_comm **comm);
 
 static kolo_status queue_split(kolo_comm *comm, int color, kolo_comm **part)
 {
+    event made = begin(KOLO_SPAN_COLLECTIVE, "split", 0);
     kolo_comm *below = enter(comm), *part_below = NULL;
-    KOLO_TRY(leave(comm, below->kind->split(below, color, &part_below)));
+    KOLO_TRY(end(comm, &made, below->kind->split(below, color, &part_below)));
     *part = NULL;
     return part_below ? open_queue(part_below, ((queue *)comm)->whole, part) : KOLO_OK;
 }

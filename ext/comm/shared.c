@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "comm/sum.h"
+#include "core/timeline.h"
 
 /* Bytes. The chunks of all members together are small enough to stay in the caches. A chunk is large enough that a
  * barrier costs less time than copying. */
@@ -188,8 +189,10 @@ static kolo_status gather_calls(kolo_shared *shared, unsigned turn, const kolo_c
     watch.argument = &wait;
     if (shared->whole) kolo_show_life(); /* to ranks that wait for this one in the whole group */
     put_record(shared, turn, call);
-    if (kolo_barrier_watched_wait(&shared->head->barrier, shared->size, true, &watch) == KOLO_BARRIER_LEFT)
-        return say_who_is_missing(shared, &wait);
+    int64_t begun = kolo_timeline_begin();
+    kolo_barrier_result result = kolo_barrier_watched_wait(&shared->head->barrier, shared->size, true, &watch);
+    kolo_timeline_end(begun, KOLO_SPAN_WAIT, "ranks");
+    if (result == KOLO_BARRIER_LEFT) return say_who_is_missing(shared, &wait);
     kolo_calls calls = calls_of(shared, turn);
     shared->speaks = shared->rank == find_speaker(&calls);
     shared->joined_count = kolo_calls_joined(&calls, shared->joined, &shared->made);

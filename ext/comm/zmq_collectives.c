@@ -10,6 +10,7 @@
 #include "comm/sum.h"
 #include "comm/zmq_comm.h"
 #include "core/clock.h"
+#include "core/timeline.h"
 
 /* ---------------------------------------------------------------- meeting */
 
@@ -60,7 +61,9 @@ static kolo_status meet(kolo_comm *comm, const kolo_collective *call)
     if (!came) return kolo_fail_memory((size_t)comm->size, "a meeting of ranks");
     me->calls[comm->rank] = *call;
     came[comm->rank] = true;
+    int64_t begun = kolo_timeline_begin();
     kolo_status status = wait_for_all(me, came);
+    kolo_timeline_end(begun, KOLO_SPAN_WAIT, "ranks");
     me->met = kolo_now();
     free(came);
     return status;

@@ -8,6 +8,7 @@
 
 #include "runtime/runtime.h"
 #include "core/signals.h"
+#include "core/timeline.h"
 #include "data/batch.h"
 #include "data/view.h"
 
@@ -30,6 +31,7 @@ struct kolo_feed {
     pthread_cond_t changed;
     const kolo_epoch_plan *plan; /* NULL: no threads run, each batch is gathered when it is taken */
     int next;                    /* number of the next batch to gather */
+    int named; /* threads that have their number in the timeline */
     bool closing;
     kolo_failure failure;
     int64_t bytes; /* kolo_feed_bytes() */
@@ -128,12 +130,16 @@ static void *produce(void *argument)
 {
     kolo_feed *feed = argument;
     pthread_mutex_lock(&feed->lock);
+    int number = feed->named++;
     for (slot *free; (free = wait_for_room(feed)) != NULL;) {
         kolo_batch batch = kolo_epoch_batch(feed->plan, feed->next);
         free->number = feed->next++;
         free->ready = false;
         pthread_mutex_unlock(&feed->lock);
+        kolo_timeline_enter("input", number, 0, (int64_t)batch.step);
+        int64_t begun = kolo_timeline_begin();
         kolo_status status = fill(feed, &batch, NULL, &free->staged);
+        kolo_timeline_end(begun, KOLO_SPAN_INPUT, "batch");
         pthread_mutex_lock(&feed->lock);
         finish(feed, free, status);
     }
@@ -154,6 +160,7 @@ kolo_status kolo_feed_begin(kolo_feed *feed, const kolo_epoch_plan *plan, int nu
     if (feed->args.threads == 0) return KOLO_OK;
     feed->plan = plan;
     feed->next = number;
+    feed->named = 0;
     int failed = 0;
     kolo_hold_signals(&before);
     while (feed->running < feed->args.threads && !failed) {

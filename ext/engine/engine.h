@@ -92,6 +92,15 @@ typedef struct kolo_readback {
     char *totals; /* [microbatches of the shard + 1][totals_stride] on the host, part of readback_block */
 } kolo_readback;
 
+/* Whose rows of the timeline the lanes use. All zeros: the rows of evaluations. */
+typedef struct kolo_engine_rows {
+    bool steps; /* the shards are those of training steps */
+    int worker; /* 1 more than the number of the worker; 0: it is none */
+    int replica; /* the number of the replica in the process */
+    int members, first_member; /* members > 1: of a group of so many, it computes for those from first_member on */
+    int64_t microbatches; /* of the group's batch */
+} kolo_engine_rows;
+
 struct kolo_engine {
     kolo_program *program;
     const kolo_stream_kind *streams;
@@ -138,6 +147,7 @@ struct kolo_engine {
     kolo_graph_entry graphs[KOLO_GRAPHS];
     kolo_graph_entry *entry; /* the entry of the shard that was enqueued last; NULL: its gradients are in the tree */
     kolo_graph_entry *capturing; /* the entry whose graph is being captured; or NULL */
+    kolo_engine_rows rows;
     bool eager;              /* a capture has failed, so no step is captured any more */
     kolo_dataset_cache cache;
     atomic_llong sliced_bytes, slicing_nanoseconds; /* samples that lanes gathered, and the time it took */

@@ -1,6 +1,7 @@
 /* Reads totals back to the host, as late as the stream allows: see engine.h. */
 #include <string.h>
 
+#include "core/timeline.h"
 #include "engine/engine.h"
 
 kolo_totals_extras *kolo_engine_extras(const kolo_engine *engine, char *totals, int64_t microbatches)
@@ -32,7 +33,9 @@ static void read_totals(const kolo_engine *engine, const char *from, kolo_totals
 
 static kolo_status insert(kolo_engine *engine, kolo_readback *readback, kolo_reduction *tree)
 {
+    int64_t begun = engine->streams->steps_ahead > 0 ? kolo_timeline_begin() : 0;
     KOLO_TRY(engine->streams->synchronize_event(engine->stream, readback->event));
+    kolo_timeline_end(begun, KOLO_SPAN_WAIT, "device");
     kolo_node node = {0};
     for (int64_t microbatch = readback->first_microbatch; microbatch < readback->end_microbatch; microbatch++) {
         node.index = microbatch;

@@ -10,7 +10,7 @@
 #include "runtime/runtime.h"
 #include "data/tokens.h"
 #include "data/data.h"
-#include "engine/engine.h"
+#include "engine/timeline.h"
 
 static int slot_of(const kolo_engine *engine, int lane, int64_t microbatch)
 {
@@ -60,7 +60,10 @@ static kolo_status gather_here(kolo_engine *engine, int64_t microbatch, const ko
     int64_t first = microbatch * batch->microbatch, left = batch->samples - first;
     int count = left < batch->microbatch ? (int)left : batch->microbatch;
     double began = kolo_now();
+    int64_t begun = kolo_timeline_begin();
     KOLO_TRY(kolo_shard_gather(shard, &engine->program->plan, first, count, to));
+    kolo_timeline_end_with(begun, KOLO_SPAN_INPUT, "gather", microbatch,
+                           count * (int64_t)kolo_gathered_bytes(shard->data, to));
     size_t elements = (size_t)kolo_shape_count(shard->data->shape);
     memset(to->features + (size_t)count * elements, 0,
            (size_t)(batch->microbatch - count) * elements * sizeof *to->features);
@@ -186,11 +189,13 @@ static kolo_status run_ops(kolo_engine *engine, int segment, int64_t microbatch,
     const kolo_segment *which = &engine->program->segments[segment];
     const kolo_device_context *context = &engine->contexts[which->device];
     kolo_call call = call_of(engine, context, microbatch, lane, slot);
+    kolo_layer_event event = {.begun = kolo_timeline_begin(), .microbatch = microbatch};
     for (int o = which->first; o < which->end; o++) {
         KOLO_TRY(context->seconds ? time_op(engine, o, slot, &call, context->seconds[lane])
                                   : run_op(engine, o, slot, &call));
         if (engine->in_buckets)
             KOLO_TRY(kolo_buckets_insert(engine->buckets, segment, o, microbatch, part_blocks(engine, lane)));
+        if (event.begun != 0) kolo_timeline_note_op(engine, o, which->end, &event);
     }
     return KOLO_OK;
 }
@@ -279,15 +284,24 @@ static kolo_status end_microbatch(kolo_engine *engine, int64_t microbatch, int s
     return kolo_reduction_insert(engine->tree, node);
 }
 
-static kolo_status run_stage(void *argument, int lane, int64_t microbatch)
+static kolo_status run_stage_here(const kolo_pipeline_stage *stage, int lane, int64_t microbatch)
 {
-    const kolo_pipeline_stage *stage = argument;
     kolo_engine *engine = stage->engine;
     int slot = slot_of(engine, lane, microbatch);
-    if (engine->shard->stoppable && kolo_stop_requested()) return KOLO_INTERRUPTED;
     if (stage->gathers) KOLO_TRY(begin_microbatch(engine, microbatch, lane, slot, stage->segment));
     if (stage->segment >= 0) KOLO_TRY(run_segment(engine, stage->segment, microbatch, lane, slot));
     return stage->ends ? end_microbatch(engine, microbatch, slot) : KOLO_OK;
+}
+
+static kolo_status run_stage(void *argument, int lane, int64_t microbatch)
+{
+    const kolo_pipeline_stage *stage = argument;
+    const kolo_engine *engine = stage->engine;
+    if (engine->shard->stoppable && kolo_stop_requested()) return KOLO_INTERRUPTED;
+    kolo_timeline_place before = kolo_timeline_enter_device(engine, stage->context, lane, microbatch);
+    kolo_status status = run_stage_here(stage, lane, microbatch);
+    kolo_timeline_leave(before);
+    return status;
 }
 
 /* ---------------------------------------------------------------- a shard */

@@ -1,6 +1,7 @@
 /* Enqueues a training step: its step parameters, its samples, its shard. See engine.h. */
 #include <string.h>
 
+#include "core/timeline.h"
 #include "runtime/runtime.h"
 #include "engine/engine.h"
 
@@ -62,7 +63,9 @@ kolo_status kolo_engine_prepare(kolo_engine *engine, const kolo_shard *shard, co
 kolo_status kolo_engine_enqueue_step(kolo_engine *engine, const kolo_shard *shard, const kolo_step_parameters *numbers)
 {
     KOLO_TRY(kolo_engine_prepare(engine, shard, numbers));
+    int64_t begun = engine->streams->steps_ahead > 0 ? kolo_timeline_begin() : 0;
     KOLO_TRY(kolo_engine_enqueue_or_launch(engine, shard));
+    kolo_timeline_end(begun, KOLO_SPAN_ENQUEUE, "forward and backward");
     KOLO_TRY(kolo_dataset_cache_done(&engine->cache));
     return kolo_engine_send_totals(engine, shard);
 }

@@ -479,6 +479,58 @@ kolo_status kolo_fault_at(const kolo_fault_args *args, kolo_here here);
 /* Forgets all faults, those of KOLO_FAULT, too. */
 void kolo_clear_faults(void);
 
+/* --------------------------------------------------------------------------------------- 10c the timeline */
+
+/* Begins to record where the time of a training goes, on every rank and in every thread, for one trace of all ranks at
+ * `path`. All ranks must call it. It is Horovod's start_timeline(). KOLO_TIMELINE=FILE, which kolorun --timeline FILE
+ * sets, records from kolo_init() to kolo_finish() without a change of the program.
+ *
+ * The trace is JSON in Chrome's Trace Event Format. https://ui.perfetto.dev and chrome://tracing open it;
+ * kolo_show_timeline() draws it. Its processes are the ranks. Its threads are "main", the devices ("device 0", and
+ * "device 0, thread 1" where a device computes with several threads), the workers of asynchronous strategies,
+ * "evaluation", "communication" and "input 0". Times are those of rank 0's clock; on other hosts the offset of the clock is measured at
+ * the beginning and at the end, to half of a round trip. An event has a name, a duration, and one of these categories:
+ *   step: a training step of a replica; the others of a device are within it, and may be within each other
+ *   input: samples are gathered or waited for; forward, backward: a layer computes one microbatch
+ *   wait: for other ranks, replicas or threads
+ *   pack: gradients are copied from the kernels' layout to the array that is summed; reduce: sums over ranks or replicas
+ *   update: the optimizer; unpack: the new weights are copied to the kernels' layout
+ *   exchange: of a worker with the centre; collective: a broadcast or another collective; validation; save
+ *   enqueue: work is handed to a GPU, which computes it later. What the GPU does, a profiler shows: with KOLO_NVTX=1
+ *   it also names the layers.
+ * Its arguments are the number of the step, of the microbatch or of the bucket of gradients, and the bytes that were
+ * moved.
+ *
+ * Results are the same bits as without a timeline. Each thread keeps its newest 65535 events; kolo_stop_timeline() says
+ * how many are left out. While it records, each rank has a file beside the trace, `path`.rank0.part and so on, with 5 MiB
+ * for each thread. A rank whose host does not have that folder uses one in $TMPDIR.
+ *
+ * Fails if the file cannot be written, if a timeline is being recorded, or if it fails on another rank. */
+#define kolo_start_timeline(path) kolo_start_timeline_at(path, KOLO_HERE)
+kolo_status kolo_start_timeline_at(const char *path, kolo_here here);
+/* Ends the recording; rank 0 writes the trace. All ranks must call it, or kolo_finish(), which calls it. The file
+ * appears completely or not at all. If a rank fails or is killed, kolorun makes the trace of what all ranks on hosts with
+ * that folder have recorded until then; without kolorun a rank that fails does so in kolo_finish(). */
+#define kolo_stop_timeline() kolo_stop_timeline_at(KOLO_HERE)
+kolo_status kolo_stop_timeline_at(kolo_here here);
+
+typedef struct kolo_show_timeline_args {
+    const char *_;
+    const char *path; /* of a trace that kolo_stop_timeline() or kolorun wrote */
+    kolo_guard *guard;
+    int step;  /* number of the first step that is shown, from 0; default: a step in the middle of the recording */
+    int steps; /* that are shown; default 1 */
+    int width; /* pixels, default 900; the height is that of the rows */
+    const char *file; /* the chart is also written to this file: .svg or .png */
+} kolo_show_timeline_args;
+
+/* Draws steps of a timeline, with a row for each thread of each rank and a colour for each category: a picture in a
+ * notebook, letters in a terminal. Where an event is within another one, the inner one is drawn. A column shows the
+ * category that takes most of its time. Shows the whole recording if it has no steps, and at most 256 rows. */
+#define kolo_show_timeline(...) \
+    kolo_show_timeline_at(&(const kolo_show_timeline_args){._ = #__VA_ARGS__, __VA_ARGS__}, KOLO_HERE)
+kolo_status kolo_show_timeline_at(const kolo_show_timeline_args *args, kolo_here here);
+
 /* --------------------------------------------------------------------------------------------- 11 display */
 
 /* Shows text of a MIME type ("text/plain", "text/html", "image/svg+xml", …) under the notebook cell, also from a

@@ -42,6 +42,7 @@ enum {
     KEY_NO_STALL_CHECK,
     KEY_RDMA,
     KEY_TCP,
+    KEY_TIMELINE,
 };
 
 static const struct argp_option known_options[] = {
@@ -104,6 +105,11 @@ static const struct argp_option known_options[] = {
      "Let a fault happen in training: rank=3,step=10,what=kill (or segv, exit, hang, skip, drop, cut, slow:5x, "
      "flip); several with ; between them; not in restarts",
      2},
+    {"timeline", KEY_TIMELINE, "FILE", 0,
+     "Record where the time of all ranks goes, from kolo_init() to kolo_finish(), as a trace that ui.perfetto.dev and "
+     "chrome://tracing open",
+     2},
+    {"timeline-filename", KEY_TIMELINE, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 2}, /* horovodrun's */
     {"mpi", KEY_MPI, NULL, OPTION_HIDDEN, NULL, 2}, /* horovodrun's, and not an abbreviation of --mpi-args */
     {"output-filename", KEY_OUTPUT, "FOLDER", 0,
      "Also write each rank's output to FOLDER/rank.N/stdout and FOLDER/rank.N/stderr", 3},
@@ -130,10 +136,10 @@ static const struct argp_option known_options[] = {
 static const struct {
     int key;
     size_t offset;
-} texts[] = {{'H', AT(hosts)},       {KEY_HOSTFILE, AT(hostfile)},      {KEY_MPI_ARGS, AT(mpi_args)},
-             {KEY_FAULT, AT(fault)}, {KEY_OUTPUT, AT(output_folder)},   {KEY_DISCOVERY, AT(discovery)},
-             {'i', AT(ssh_key)},     {KEY_CONFIG, AT(config_file)},     {KEY_BIND_TO, AT(bind_to)},
-             {KEY_WDIR, AT(wdir)},   {KEY_SHOWN_RANKS, AT(shown_ranks)}},
+} texts[] = {{'H', AT(hosts)},       {KEY_HOSTFILE, AT(hostfile)},       {KEY_MPI_ARGS, AT(mpi_args)},
+             {KEY_FAULT, AT(fault)}, {KEY_OUTPUT, AT(output_folder)},    {KEY_DISCOVERY, AT(discovery)},
+             {'i', AT(ssh_key)},     {KEY_CONFIG, AT(config_file)},      {KEY_BIND_TO, AT(bind_to)},
+             {KEY_WDIR, AT(wdir)},   {KEY_SHOWN_RANKS, AT(shown_ranks)}, {KEY_TIMELINE, AT(timeline)}},
   flags[] = {{KEY_KEEP_GOING, AT(keep_going)},
              {KEY_VERBOSE, AT(verbose)},
              {KEY_CHECK, AT(check_build)},

@@ -33,6 +33,7 @@ struct launch_options {
     int hierarchical;          /* --[no-]hierarchical-allreduce; -1 when not given */
     const char *rdma;          /* --rdma: "ucx" or "verbs"; NULL when not given */
     bool tcp;                  /* the ranks exchange messages over TCP alone */
+    const char *timeline;      /* --timeline, NULL when not given */
     bool verbose;
     bool check_build;
     bool version;

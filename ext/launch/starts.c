@@ -13,6 +13,7 @@
 #include "launch/say.h"
 #include "launch/segments.h"
 #include "launch/slurm.h"
+#include "launch/timeline.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -100,6 +101,7 @@ static int prepare_and_run(struct launch_hosts *hosts, struct job *job, struct w
     if (code == KOLORUN_GO_ON) code = check_fault_ranks(options, job->restart, hosts->ranks);
     if (code == KOLORUN_GO_ON) code = rdma_check(options, hosts);
     if (code == KOLORUN_GO_ON) code = filter_check_ranks(options->shown_ranks, hosts->ranks);
+    if (code == KOLORUN_GO_ON) code = timeline_prepare(options);
     own_path(self, sizeof self);
     if (code == KOLORUN_GO_ON && hosts->all_local) code = command_check(options);
     if (code == KOLORUN_GO_ON && !mpirun)
@@ -136,6 +138,7 @@ static int start(struct job *job)
     job->hosts = &hosts;
     int code = prepare_and_run(&hosts, job, &command, &folder);
     environment_remove_folder(folder);
+    timeline_finish();
     if (!output_close(&job->output) && code == KOLORUN_DONE) code = KOLORUN_FAILED;
     if (job->mpirun_output >= 0) close(job->mpirun_output);
     if (job->contact.fd >= 0) close(job->contact.fd);

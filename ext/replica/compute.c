@@ -77,8 +77,10 @@ static kolo_status take_samples(kolo_replica *replica, const kolo_batch *batch, 
 {
     const kolo_trainer *trainer = replica->trainer;
     double started = kolo_now();
+    int64_t begun = trainer->feed || replica->feed ? kolo_timeline_begin() : 0;
     if (trainer->feed) KOLO_TRY(kolo_feed_take(trainer->feed, batch, NULL, &staged[0]));
     if (replica->feed) KOLO_TRY(kolo_feed_take(replica->feed, batch, staged[0], &staged[1]));
+    kolo_timeline_end(begun, KOLO_SPAN_INPUT, "wait for the batch");
     replica->timings.slicing += kolo_now() - started;
     return KOLO_OK;
 }

@@ -34,11 +34,21 @@ static const kolo_bucket *bucket_of(const kolo_overlap *overlap, int number)
     return &overlap->buckets->buckets[number];
 }
 
+static int64_t bytes_of(const kolo_bucket *bucket)
+{
+    return bucket->count * (int64_t)sizeof(float);
+}
+
 static kolo_status sum_bucket(kolo_comm *ranks, void *argument)
 {
     const bucket_sum *sum = argument;
     const kolo_bucket *bucket = bucket_of(sum->overlap, sum->number);
-    return kolo_replica_sum_part(sum->overlap->replica, ranks, bucket->first, bucket->first + bucket->count);
+    kolo_replica *replica = sum->overlap->replica;
+    kolo_timeline_set_step(replica->timeline_step);
+    int64_t begun = kolo_timeline_begin();
+    KOLO_TRY(kolo_replica_sum_part(replica, ranks, bucket->first, bucket->first + bucket->count));
+    kolo_timeline_end_with(begun, KOLO_SPAN_REDUCE, "sum bucket", sum->number, bytes_of(bucket));
+    return KOLO_OK;
 }
 
 /* Runs in the lane that has completed the bucket. */
@@ -47,7 +57,9 @@ static kolo_status start_bucket(void *owner, int number)
     kolo_overlap *overlap = owner;
     bucket_sum *sum = &overlap->sums[number];
     const kolo_bucket *bucket = bucket_of(overlap, number);
+    int64_t begun = kolo_timeline_begin();
     KOLO_TRY(kolo_buckets_unpack(overlap->buckets, number, overlap->replica->arrays.gradient));
+    kolo_timeline_end_with(begun, KOLO_SPAN_PACK, "bucket", number, bytes_of(bucket));
     KOLO_TRY(kolo_replica_add_accumulated(overlap->replica, bucket->first, bucket->count));
     if (number == overlap->buckets->count - 1) return KOLO_OK; /* kolo_overlap_finish() sums it */
     KOLO_TRY(kolo_request_start(overlap->ranks, &sum->request, sum_bucket, sum));
@@ -107,7 +119,9 @@ static kolo_status finish_in_queue(kolo_overlap *overlap)
     bucket_sum *last = &overlap->sums[overlap->buckets->count - 1];
     double started = kolo_now();
     overlap->replica->collected = true;
+    int64_t begun = kolo_timeline_begin();
     KOLO_TRY(wait_for_sums(overlap));
+    kolo_timeline_end(begun, KOLO_SPAN_WAIT, "buckets");
     double waited = kolo_now();
     kolo_status status = sum_bucket(overlap->ranks, last);
     timings->communication += kolo_now() - waited;

@@ -54,6 +54,11 @@ static int64_t weights_of(const kolo_replica *replica)
     return replica->trainer->model->weight_count;
 }
 
+static int64_t gradient_bytes(const kolo_replica *replica)
+{
+    return weights_of(replica) * (int64_t)sizeof(float);
+}
+
 /* Adds all nodes of the shard to the first one. */
 static kolo_status add_nodes(kolo_replica *replica, const kolo_gradient_node *nodes, int count)
 {
@@ -77,8 +82,11 @@ kolo_status kolo_replica_collect(kolo_replica *replica)
     float *gradient = replica->arrays.gradient;
     if (replica->collected) return KOLO_OK;
     replica->collected = true;
+    int64_t begun = kolo_timeline_begin();
     KOLO_TRY(kolo_replica_nodes_sum(replica, &sum));
-    if (sum) return kolo_program_unpack(replica->engine->program, sum, gradient);
+    if (sum) KOLO_TRY(kolo_program_unpack(replica->engine->program, sum, gradient));
+    kolo_timeline_end_with(begun, kolo_replica_span(replica, KOLO_SPAN_PACK), "gradients", -1, gradient_bytes(replica));
+    if (sum) return KOLO_OK;
     return kolo_replica_streams(replica)->clear(replica->stream, gradient,
                                                 (size_t)weights_of(replica) * sizeof *gradient);
 }
@@ -119,7 +127,9 @@ kolo_status kolo_replica_accumulate(kolo_replica *replica)
 /* Sums over all members in one reduction tree. The result is canonical, on the host. */
 static kolo_status agree_in_order(kolo_replica *replica)
 {
+    int64_t begun = kolo_timeline_begin();
     KOLO_TRY(kolo_tree_sum(replica));
+    kolo_timeline_end_with(begun, KOLO_SPAN_REDUCE, "sum gradients", -1, gradient_bytes(replica));
     replica->totals.loss += replica->totals.samples * replica->engine->penalty;
     KOLO_TRY(kolo_replica_store_gradient(replica));
     KOLO_TRY(kolo_replica_accumulate(replica));
@@ -130,7 +140,10 @@ static kolo_status agree_in_order(kolo_replica *replica)
 static kolo_status sum_gradients(kolo_replica *replica, kolo_status (*sum)(kolo_replica *replica))
 {
     double started = kolo_now();
+    int64_t begun = kolo_timeline_begin();
     KOLO_TRY(sum(replica));
+    kolo_timeline_end_with(begun, kolo_replica_span(replica, KOLO_SPAN_REDUCE), "sum gradients", -1,
+                           gradient_bytes(replica));
     double seconds = kolo_model_distributed(replica->trainer->model) ? kolo_now() - started : 0;
     replica->timings.communication += seconds;
     replica->timings.exposed += seconds;
@@ -213,11 +226,6 @@ static kolo_status agree_by_allreduce(kolo_replica *replica)
 
 /* ---------------------------------------------------------------- the number of bytes sent */
 
-static int64_t gradient_bytes(const kolo_replica *replica)
-{
-    return weights_of(replica) * (int64_t)sizeof(float);
-}
-
 /* The bytes that one of N members sends in a reduce-scatter of all weights, and receives in an all-gather. */
 static int64_t slice_bytes(const kolo_replica *replica)
 {
@@ -294,7 +302,10 @@ kolo_status kolo_replica_reduce(kolo_replica *replica)
     KOLO_TRY(kolo_replica_collect(replica));
     KOLO_TRY(kolo_replica_accumulate(replica));
     KOLO_TRY(sum_totals_of_all(replica)); /* afterwards all replicas have collected their gradients */
+    int64_t begun = kolo_timeline_begin();
     if (replica->complete) KOLO_TRY(add_all(replica));
+    kolo_timeline_end_with(begun, kolo_replica_span(replica, KOLO_SPAN_REDUCE), "sum gradients", -1,
+                           gradient_bytes(replica));
     replica->timings.reduce += kolo_now() - started - (replica->timings.waiting - waited);
     if (replica->complete) replica->timings.reduced_bytes += kolo_replica_central_bytes(replica);
     return KOLO_OK;

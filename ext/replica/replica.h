@@ -8,6 +8,7 @@
 #ifndef KOLO_REPLICA_REPLICA_H
 #define KOLO_REPLICA_REPLICA_H
 
+#include "core/timeline.h"
 #include "engine/engine.h"
 #include "optimizers/optimizer.h"
 #include "replica/center_part.h"
@@ -87,6 +88,7 @@ struct kolo_replica {
     kolo_feed *feed; /* stages samples in the device's memory; NULL: none */
     /* Of a worker (workers.h): */
     double learning_rate; /* of its current batch */
+    int64_t timeline_step; /* the current step, where it is recorded (core/timeline.h) */
     int64_t own_steps; /* steps of this replica, counted where faults are wanted */
 };
 
@@ -140,6 +142,9 @@ kolo_status kolo_replica_update_center(kolo_replica *replica, const kolo_part_ra
 /* The learning rate of the current batch. */
 double kolo_replica_rate(const kolo_replica *replica);
 
+/* trainer.c. Enters the replica's row of the timeline. */
+kolo_timeline_place kolo_replica_enter_row(const kolo_replica *replica, int64_t step);
+
 /* reduce.c. Sums the gradients of the replica's microbatches into arrays.gradient. */
 kolo_status kolo_replica_collect(kolo_replica *replica);
 /* Adds arrays.gradient to the accumulated gradients of earlier batches. If the group of batches is complete,
@@ -180,6 +185,12 @@ kolo_status kolo_replica_synchronize_scaling(kolo_replica *replica);
 static inline const kolo_stream_kind *kolo_replica_streams(const kolo_replica *replica)
 {
     return replica->engine->streams;
+}
+
+/* The span of work that this thread does itself, or only enqueues. */
+static inline kolo_timeline_span kolo_replica_span(const kolo_replica *replica, kolo_timeline_span span)
+{
+    return kolo_replica_streams(replica)->steps_ahead > 0 ? KOLO_SPAN_ENQUEUE : span;
 }
 
 #endif

@@ -438,7 +438,7 @@ static bool is_called_off(const void *argument)
 }
 
 /* One step by the model's strategy, with the faults that were asked for. */
-kolo_status kolo_replica_step(kolo_replica *replica, const kolo_batch *batch)
+static kolo_status step_with_faults(kolo_replica *replica, const kolo_batch *batch)
 {
     const kolo_strategy_kind *kind = kolo_model_strategy(replica->trainer->model);
     if (!kolo_faults_wanted()) return kind->step(replica, batch);
@@ -453,6 +453,42 @@ kolo_status kolo_replica_step(kolo_replica *replica, const kolo_batch *batch)
     bool flipped =
         kolo_fault_follow(&place, kolo_now() - started, kolo_replica_weights(replica), kolo_replica_count(replica));
     return flipped ? kolo_replica_pack(replica) : KOLO_OK;
+}
+
+/* Where one replica computes for all devices of the process, its microbatches are in the rows of all. */
+static void name_rows(kolo_replica *replica, const kolo_batch *batch)
+{
+    const kolo_trainer *trainer = replica->trainer;
+    bool together = trainer->running < trainer->count;
+    kolo_engine_rows *rows = &replica->engine->rows;
+    *rows = (kolo_engine_rows){.steps = true, .replica = replica->index};
+    if (trainer->workers) rows->worker = kolo_worker_number(replica) + 1;
+    if (!together) return;
+    rows->members = replica->group->size;
+    rows->first_member = replica->group->rank;
+    rows->microbatches = kolo_batch_microbatches(batch);
+}
+
+kolo_timeline_place kolo_replica_enter_row(const kolo_replica *replica, int64_t step)
+{
+    kolo_timeline_place nowhere = {0};
+    if (!kolo_timeline_is_on()) return nowhere;
+    const kolo_trainer *trainer = replica->trainer;
+    if (trainer->workers) return kolo_timeline_enter("worker", kolo_worker_number(replica), 0, step);
+    return kolo_timeline_enter("device", kolo_model_device(trainer->model, replica->index, 0), 0, step);
+}
+
+kolo_status kolo_replica_step(kolo_replica *replica, const kolo_batch *batch)
+{
+    if (!kolo_timeline_is_on()) return step_with_faults(replica, batch);
+    name_rows(replica, batch);
+    replica->timeline_step = (int64_t)batch->step;
+    kolo_timeline_place before = kolo_replica_enter_row(replica, replica->timeline_step);
+    int64_t begun = kolo_timeline_begin();
+    kolo_status status = step_with_faults(replica, batch);
+    kolo_timeline_end(begun, KOLO_SPAN_STEP, "step");
+    kolo_timeline_leave(before);
+    return status;
 }
 
 static kolo_status step_replica(void *argument, int member)

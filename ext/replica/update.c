@@ -28,7 +28,9 @@ static kolo_status update_weights(kolo_replica *replica, const float *packed)
     KOLO_TRY(enqueue_job(replica, &job));
     if (updates_of(replica)->packs) return kolo_engine_copy_weights(replica->engine);
     KOLO_TRY(kolo_replica_wait_for_sharers(replica)); /* from here on gradients may be overwritten, too */
+    int64_t begun = kolo_timeline_begin();
     KOLO_TRY(kolo_replica_pack_weights(replica));
+    kolo_timeline_end(begun, kolo_replica_span(replica, KOLO_SPAN_UNPACK), "weights");
     return replica->trainer->weight_placement == KOLO_WEIGHTS_SHARED ? kolo_replica_wait_for_sharers(replica) : KOLO_OK;
 }
 
@@ -218,7 +220,10 @@ static kolo_status update(kolo_replica *replica)
 kolo_status kolo_replica_update(kolo_replica *replica)
 {
     double started = kolo_now();
+    int64_t begun = kolo_timeline_begin();
     KOLO_TRY(update(replica));
+    kolo_timeline_end(begun, replica->by_host ? KOLO_SPAN_UPDATE : kolo_replica_span(replica, KOLO_SPAN_UPDATE),
+                      "update");
     replica->timings.update += kolo_now() - started;
     return kolo_replica_read_totals(replica, replica->trainer->exact);
 }

@@ -337,7 +337,9 @@ static kolo_status train_on(kolo_replica *replica, const kolo_workers_run *run, 
 static kolo_status train(kolo_replica *replica, const kolo_workers_run *run)
 {
     for (kolo_task task;;) {
+        int64_t begun = kolo_timeline_begin();
         KOLO_TRY(kolo_worker_next(replica, &task));
+        kolo_timeline_end(begun, KOLO_SPAN_WAIT, "the next task");
         if (task.kind == KOLO_TASK_END) return KOLO_OK;
         if (task.kind == KOLO_TASK_EXCHANGE) KOLO_TRY(kolo_worker_exchange(replica));
         else KOLO_TRY(train_on(replica, run, &task));
@@ -349,7 +351,10 @@ static kolo_status train_worker(void *argument, int member)
 {
     const run_job *job = argument;
     kolo_workers *workers = job->trainer->workers;
-    kolo_status status = train(&job->trainer->replicas[member], job->run);
+    kolo_replica *replica = &job->trainer->replicas[member];
+    kolo_timeline_place before = kolo_replica_enter_row(replica, -1);
+    kolo_status status = train(replica, job->run);
+    kolo_timeline_leave(before);
     if (status == KOLO_OK) return KOLO_OK;
     if (workers->center) kolo_center_fail(workers->center);
     if (workers->parts) kolo_center_parts_fail(workers->parts);

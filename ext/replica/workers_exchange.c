@@ -99,7 +99,8 @@ static kolo_status exchange_with_all(kolo_replica *replica, const kolo_offer *of
     return KOLO_OK;
 }
 
-kolo_status kolo_worker_exchange(kolo_replica *replica)
+/* What is exchanged differs between strategies: weights, a gradient, or their difference, and the centre's weights. */
+static kolo_status exchange(kolo_replica *replica)
 {
     kolo_workers *workers = workers_of(replica);
     const kolo_worker_arrays *arrays = &workers->arrays[replica->index];
@@ -115,6 +116,15 @@ kolo_status kolo_worker_exchange(kolo_replica *replica)
     else KOLO_TRY(kolo_center_link_exchange(link_of(replica, 0), &offer));
     memcpy(arrays->start, offer.weights, (size_t)kolo_replica_count(replica) * sizeof(float));
     return kolo_replica_pack(replica);
+}
+
+kolo_status kolo_worker_exchange(kolo_replica *replica)
+{
+    int64_t begun = kolo_timeline_begin();
+    KOLO_TRY(exchange(replica));
+    kolo_timeline_end_with(begun, KOLO_SPAN_EXCHANGE, "commit and pull", -1,
+                           2 * kolo_replica_count(replica) * (int64_t)sizeof(float));
+    return KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- before an epoch */

@@ -15,6 +15,7 @@
 #include "core/plugin.h"
 #include "runtime/fault.h"
 #include "runtime/process_set.h"
+#include "runtime/timeline.h"
 
 static struct {
     const kolo_world_kind *world_kind; /* NULL: the process is not part of a job */
@@ -107,6 +108,7 @@ kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here)
         if (status == KOLO_OK) status = kolo_backend_check_environment();
         if (status == KOLO_OK) status = kolo_fault_check_environment();
         runtime.wrong_use = status != KOLO_OK;
+        if (status == KOLO_OK) status = kolo_timeline_begin_by_environment();
     }
     return kolo_leave(scope, status);
 }
@@ -136,12 +138,25 @@ static void leave_world(int code)
     runtime.ranks = NULL;
 }
 
+/* Whether the timeline could be written. If the ranks cannot meet any more, kolorun writes it: this is no failure. */
+static bool timeline_written(bool failed)
+{
+    kolo_scope scope = kolo_enter("kolo_finish", (kolo_here){0});
+    kolo_status status = kolo_timeline_finish(failed);
+    if (status == KOLO_COMM) {
+        kolo_failure_take();
+        status = KOLO_OK;
+    }
+    return kolo_leave(scope, status) == KOLO_OK;
+}
+
 /* Also completes the asynchronous calls whose handles are still open. */
 int kolo_finish(void)
 {
     bool lost = output_lost();
     if (!kolo_failed()) kolo_asynchronous_finish();
     bool failed = lost || kolo_failed();
+    failed = !timeline_written(failed) || failed;
     int code = !failed ? 0 : runtime.wrong_use ? KOLO_EXIT_USE : KOLO_EXIT_FAILED;
     if (code == 0) kolo_faults_end();
     kolo_failure_take(); /* drops a failure of closing something after the last call, which no call will report */

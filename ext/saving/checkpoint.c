@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/timeline.h"
 #include "saving/model_json.h"
 #include "saving/save.h"
 #include "replica/worker_records.h"
@@ -310,6 +311,7 @@ kolo_status kolo_checkpoint_write(kolo_model *model, const char *path)
     json_t *metadata = NULL;
     kolo_worker_record *const *records = NULL;
     kolo_status status;
+    int64_t begun = kolo_timeline_begin();
     KOLO_GO(done, check(model, path));
     KOLO_GO(done, kolo_weights_ready(model));
     KOLO_GO(done, kolo_trainer_fetch_state(model->trainer));
@@ -318,6 +320,7 @@ kolo_status kolo_checkpoint_write(kolo_model *model, const char *path)
     KOLO_GO(done, list_arrays(model, waiting, records, &all));
     KOLO_GO(done, make_metadata(model, waiting, records, &metadata));
     status = kolo_safetensors_write(path, all.list, all.count, metadata);
+    kolo_timeline_end(begun, KOLO_SPAN_SAVE, "checkpoint");
 done:
     json_decref(metadata);
     free_arrays(&all);

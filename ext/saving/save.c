@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/timeline.h"
 #include "replica/trainer.h"
 
 /* ------------------------------------------------------------------------------------------ writing */
@@ -43,6 +44,7 @@ kolo_status kolo_weights_write(const kolo_save_args *args)
     kolo_model *model = (kolo_model *)args->model; /* the weights are only read */
     size_t bytes = (size_t)(model->parameter_count + 1) * sizeof(kolo_array);
     kolo_status status;
+    int64_t begun = kolo_timeline_begin();
     json_t *metadata = json_pack("{s:s}", KOLO_METADATA_FORMAT, "kolo");
     kolo_array *arrays = malloc(bytes);
     if (!arrays || !metadata) KOLO_GO(done, kolo_fail_memory(bytes, "a list of arrays"));
@@ -50,6 +52,7 @@ kolo_status kolo_weights_write(const kolo_save_args *args)
     KOLO_GO(done, kolo_weights_ready(model));
     kolo_weights_describe(model, arrays);
     status = kolo_safetensors_write(args->path, arrays, model->parameter_count, metadata);
+    kolo_timeline_end(begun, KOLO_SPAN_SAVE, "weights");
 done:
     json_decref(metadata);
     free(arrays);

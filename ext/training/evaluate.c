@@ -9,6 +9,7 @@
 
 #include "losses/loss.h"
 #include "core/clock.h"
+#include "core/timeline.h"
 #include "model/lower.h"
 #include "runtime/runtime.h"
 #include "training/fit.h"
@@ -110,8 +111,8 @@ void kolo_close_scorers(kolo_model *model)
 
 /* ---------------------------------------------------------------- scores */
 
-kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, int64_t samples, kolo_comm *ranks,
-                       kolo_totals *totals)
+static kolo_status score(kolo_model *model, const kolo_data *data, int64_t first, int64_t samples, kolo_comm *ranks,
+                         kolo_totals *totals)
 {
     kolo_engine *engine;
     kolo_batch batch = {.first = first, .samples = samples};
@@ -130,6 +131,15 @@ kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, 
     if (status == KOLO_OK) totals->loss += totals->samples * kolo_model_penalty(model, model->weights);
     kolo_reduction_close(&reduction);
     return status;
+}
+
+kolo_status kolo_score(kolo_model *model, const kolo_data *data, int64_t first, int64_t samples, kolo_comm *ranks,
+                       kolo_totals *totals)
+{
+    int64_t begun = kolo_timeline_begin();
+    KOLO_TRY(score(model, data, first, samples, ranks, totals));
+    kolo_timeline_end(begun, KOLO_SPAN_VALIDATION, "evaluate");
+    return KOLO_OK;
 }
 
 kolo_status kolo_check_range(const kolo_data *data, int64_t first, int64_t samples)

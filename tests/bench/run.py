@@ -268,6 +268,15 @@ def bench_overlap(batch, gigabits, rounds):
               beside, {})  # fmt: skip
 
 
+def bench_timeline(batch, rounds):
+    """Training with a timeline beside the same training without one, in turns: images per CPU second."""
+    program = build("timeline", "timeline.c", "nets.c")
+    with tempfile.TemporaryDirectory() as folder:
+        found = [run([program, batch, f"{folder}/trace.json"]) for _ in range(rounds)]
+    yield row(f"timeline/cnn/{batch}", "images/CPU s", lambda results: [result["with"] for result in results], found, {})
+    yield row(f"timeline/cnn/{batch}/cost", "%", lambda results: [100 * (result["cpu"] - 1) for result in results], found, {})
+
+
 def bench_kernel(rounds):
     """Kolo's kernel for C beside IPython's."""
     kernels = "JUPYTER_PATH=" + str(BUILD / "share/jupyter")
@@ -314,6 +323,8 @@ def benches(program, limit, rounds):
                lambda m=members, r=ranks: bench_allreduce(m, r, rounds))  # fmt: skip
     for batch, gigabits in (32, 0), (32, 10), (128, 0), (128, 10):
         yield (f"overlap/cnn/{batch}/{gigabits}", lambda b=batch, g=gigabits: list(bench_overlap(b, g, rounds)))
+    for batch in 32, 512:
+        yield f"timeline/cnn/{batch}", lambda b=batch: list(bench_timeline(b, rounds))
     if os.access(BUILD / "bin/kolo-kernel", os.X_OK):
         yield "kernel", lambda: bench_kernel(rounds)
         yield "session", bench_long_session
