@@ -30,11 +30,14 @@ static bool internal_line(const char *line, size_t size, const char *what)
 static void add_declared(text *into, const char *line, size_t size)
 {
     size_t name = 0, name_end = 0;
+    bool in_size = false; /* of an array */
     for (size_t i = 0; i < size; i++) {
+        in_size = line[i] == '[' || (in_size && line[i] != ']');
+        if (in_size) continue;
         bool letter = isalnum((unsigned char)line[i]) || line[i] == '_';
         if (letter && (!i || !(isalnum((unsigned char)line[i - 1]) || line[i - 1] == '_'))) name = i;
         if (letter) name_end = i + 1;
-        if (line[i] == '[' || line[i] == '/') break;
+        if (line[i] == '/') break;
         if (line[i] == ',' || line[i] == ';')
             text_addf(into, "%s%.*s", into->size ? ", " : "", (int)(name_end - name), line + name);
     }
@@ -138,13 +141,22 @@ static char *read_kolo_header(const session *s)
     return whole.size ? text_take(&whole) : NULL;
 }
 
-/* Adds the names that the lines of a struct declare, one line after the other. */
-static void add_all_declared(text *names_of, const char *lines)
+/* Blanks comments, also those of several lines, whose words are no members. */
+static void blank_comments(char *lines)
 {
-    for (; *lines; lines += strcspn(lines, "\n"), lines += *lines == '\n') {
-        const char *begin = lines + strspn(lines, " ");
-        if (*begin != '/' && *begin != '*') add_declared(names_of, lines, strcspn(lines, "\n"));
+    for (char *begin; (begin = strstr(lines, "/*")); lines = begin) {
+        char *end = strstr(begin, "*/");
+        for (end = end ? end + 2 : begin + strlen(begin); begin < end; begin++)
+            if (*begin != '\n') *begin = ' ';
     }
+}
+
+/* Adds the names that the lines of a struct declare, one line after the other. */
+static void add_all_declared(text *names_of, char *lines)
+{
+    blank_comments(lines);
+    for (const char *line = lines; *line; line += strcspn(line, "\n"), line += *line == '\n')
+        add_declared(names_of, line, strcspn(line, "\n"));
 }
 
 char *call_options(session *s, const char *name)

@@ -40,6 +40,10 @@ EXACT = [
     ("add_t|", ["add_two"]), ("LIM|", ["LIMIT"]), ("whi|", ["while"]), ("retu|", ["return"]), ("if (paint == GRE|", ["GREEN"]),
     ("int f(int alpha_one) {\n    return alpha_|", ["alpha_one"]), ("int größe = 3; grö|", ["größe"]),
     ("kolo_dense(10, .|", ["activation", "device", "l2", "name", "no_bias"]), ("kolo_fit(model, data, .epo|", ["epochs"]),
+    ("kolo_fit(model, data, .|", [  # no words of the comments
+        "batch_size", "callbacks", "check_every", "class_weight", "drop_remainder", "epochs", "feed", "feed_threads", "initial_epoch", "micro_batch",
+        "no_shuffle", "queue_capacity", "resume", "sharded", "shuffle_buffer", "steps_per_epoch", "validation_batch_size",
+        "validation_data", "validation_freq", "validation_split", "verbose"]),
     ("kolo_receive(v, 3, 0, .m|", ["message"]), ("KOLO_FIRST|", []), ("KOLO_TYPE_OF_F|", []),
     ("kolo_fit(model, data, .epochs = 3, .ep|", []), ("%writef|", []), ("%%writef|", ["%%writefile"]),
     ("!cat da|", ["data.csv"]), ("%cd de|", ["deep/"]), ("%%writefile d|", ["data.csv", "deep/"]),
