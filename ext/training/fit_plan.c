@@ -186,7 +186,9 @@ static kolo_feeding feeding_of(const kolo_fit_args *args, const kolo_data *data,
     int capacity = prefetch ? data->prefetch : args->queue_capacity;
     int threads = prefetch ? data->prefetch_threads : args->feed_threads;
     if (capacity == 0) capacity = QUEUED_BATCHES;
-    return (kolo_feeding){.kind = prefetch ? KOLO_FEED_QUEUE : args->feed,
+    return (kolo_feeding){.kind = prefetch     ? KOLO_FEED_QUEUE
+                                  : args->feed ? args->feed
+                                               : KOLO_FEED_SYNCHRONOUS,
                           .capacity = capacity < steps ? capacity : steps,
                           .threads = threads ? threads : FEED_THREADS};
 }

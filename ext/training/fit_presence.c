@@ -19,7 +19,7 @@
 #include "runtime/runtime.h"
 #include "training/fit.h"
 
-#define FIRST_NOTICE 0.3 /* seconds of waiting before it; the next ones come after twice, four times, … as long */
+#define FIRST_NOTICE 300 /* milliseconds of waiting before it; twice as many until the next one, and so on */
 #define LOOK_EVERY   0.2 /* seconds */
 
 /* What a rank says of itself in the opening. */
@@ -59,10 +59,9 @@ static void *call_others(void *argument)
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     pthread_mutex_lock(&c->lock);
-    for (double pause = FIRST_NOTICE; !c->done; pause *= 2) {
-        double at = (double)until.tv_nsec * 1e-9 + pause;
-        until.tv_sec += (time_t)at;
-        until.tv_nsec = (long)((at - (double)(time_t)at) * 1e9);
+    for (int pause = FIRST_NOTICE; !c->done; pause *= 2) {
+        until.tv_sec += pause / 1000 + (until.tv_nsec + pause % 1000 * 1000000L) / 1000000000L;
+        until.tv_nsec = (until.tv_nsec + pause % 1000 * 1000000L) % 1000000000L;
         while (!c->done && pthread_cond_timedwait(&c->changed, &c->lock, &until) == 0) {}
         if (c->done) break;
         pthread_mutex_unlock(&c->lock);
