@@ -73,7 +73,6 @@ static kolo_status hash_rows(const kolo_data *data, int field, int64_t count, in
 
 static kolo_status hash_field(const kolo_data *data, int field, uint64_t *hash)
 {
-    if (!has_field(data, field)) return KOLO_OK;
     int64_t count = count_compared(data, field), width = width_of(data, field), rows = CHUNK / width;
     if (rows > KOLO_VIEW_ROWS) rows = KOLO_VIEW_ROWS;
     if (rows < 1) rows = 1;
@@ -85,6 +84,22 @@ static kolo_status hash_field(const kolo_data *data, int field, uint64_t *hash)
     return status;
 }
 
+/* The features of data in memory never change, and a program may fit often: their hash is kept. */
+static kolo_status hash_features(const kolo_data *data, uint64_t *hash)
+{
+    kolo_storage *storage = data->storage;
+    const void *array = data->bytes    ? (const void *)data->bytes
+                        : data->floats ? (const void *)data->floats
+                                       : (const void *)data->tokens;
+    if (array && storage->hashed == array && storage->hashed_samples == data->samples) {
+        *hash = storage->hash;
+        return KOLO_OK;
+    }
+    KOLO_TRY(hash_field(data, FEATURES, hash));
+    if (array) storage->hashed = array, storage->hashed_samples = data->samples, storage->hash = *hash;
+    return KOLO_OK;
+}
+
 /* ---------------------------------------------------------------- all of it */
 
 static kolo_status hash_all(const kolo_fit_state *state, hashes mine)
@@ -93,7 +108,9 @@ static kolo_status hash_all(const kolo_fit_state *state, hashes mine)
     for (int d = 0; d < 2; d++)
         for (int field = 0; field < FIELDS; field++) {
             mine[d][field] = KOLO_HASH_START;
-            if (data[d]) KOLO_TRY(hash_field(data[d], field, &mine[d][field]));
+            if (!data[d] || !has_field(data[d], field)) continue;
+            if (field == FEATURES) KOLO_TRY(hash_features(data[d], &mine[d][field]));
+            else KOLO_TRY(hash_field(data[d], field, &mine[d][field]));
         }
     return KOLO_OK;
 }
