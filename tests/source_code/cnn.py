@@ -149,7 +149,7 @@ class Trained:
     def __init__(self, history, weights):
         whole = json.loads(history.read_text())
         self.ranks, self.devices = whole["ranks"], whole["devices"]
-        self.strategy, self.workers = whole["strategy"], whole.get("workers")
+        self.strategy, self.workers = whole.get("strategy"), whole.get("workers")
         self.timed_epochs = whole["epochs"]
         self.epochs = [{k: v for k, v in epoch.items() if k not in TIMES} for epoch in whole["epochs"]]
         self.bytes = weights.read_bytes()
