@@ -24,7 +24,7 @@ BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 STEPS = 60  # of fault_ranks.c
 LONGEST = 120  # seconds that a job may take before it counts as hanging
 SETTLES = 2  # seconds in which processes and segments of a job that has ended may still go
-PLACE = r"\(kolo_fit, fault_ranks\.c:\d+\)"
+PLACE = r"\(kolo_fit( with kolo_distributed)?, fault_ranks\.c:\d+\)"
 
 # What is said of rank R: kolorun's own sentence, or that of a rank that waits for R or compares calls with it.
 STALLED = rf"rank R has not come for [\d.]+ s \(KOLO_STALL_LIMIT\): ranks? [\d, ]+ waits? in allreduce of .* {PLACE}"

@@ -10,6 +10,11 @@ typedef struct kolo_storage { /* shared by slices and views; counts its users */
     int users;
     kolo_arrays arrays; /* empty in a view's storage */
     void (*free)(struct kolo_storage *storage);
+    /* A hash of features that was computed once (training/fit_agree_data.c), and of which ones: the array from which
+     * they are gathered, and their number. Zeros: none yet. */
+    const void *hashed;
+    int64_t hashed_samples;
+    uint64_t hash;
 } kolo_storage;
 
 typedef struct kolo_view kolo_view;
@@ -17,15 +22,15 @@ typedef struct kolo_view kolo_view;
 struct kolo_data {
     kolo_storage *storage;
     const kolo_view *view; /* the storage, if it is a view's; NULL: the arrays below hold the samples */
-    int64_t first;         /* number of sample 0 in the storage */
+    int64_t first; /* number of sample 0 in the storage */
     /* The features, [samples][shape], are in one of three arrays; the others, or all for a view, are NULL. */
-    const uint8_t *bytes;  /* to be multiplied by scale */
-    const float *floats;   /* as they are */
+    const uint8_t *bytes; /* to be multiplied by scale */
+    const float *floats; /* as they are */
     const int32_t *tokens; /* numbers of words, gathered as floats */
     float scale;
     const int32_t *labels; /* [samples][label_count], or NULL */
-    int label_count;       /* labels per sample: 1, or one for each position of a sequence */
-    const float *targets;  /* [samples][target_shape], or NULL */
+    int label_count; /* labels per sample: 1, or one for each position of a sequence */
+    const float *targets; /* [samples][target_shape], or NULL */
     kolo_shape target_shape;
     bool autoencoder; /* the features serve as targets */
     const kolo_data *targets_checked; /* points to this struct itself once its targets were checked to lie in [0, 1] */

@@ -91,7 +91,7 @@ kolo_data *kolo_data_autoencoder_at(kolo_data *data, kolo_here here);
  * rank r gets the samples r, r + n, r + 2n, …, as tf.data's shard(n, r). All ranks call it; the result is a copy in the
  * memory of each, with its labels, targets, weights and names, which the caller frees. A view is computed on the root;
  * augmentation comes after it, on each shard. Fails on all ranks if the root has no data, fewer samples than there are
- * ranks, or augmented ones. kolo_fit(.sharded = true) trains on shards. */
+ * ranks, or augmented ones. kolo_fit(.sharded = true) trains on shards, under a strategy of workers only. */
 #define kolo_data_scatter(data, root) kolo_data_scatter_at(data, root, KOLO_HERE)
 kolo_data *kolo_data_scatter_at(kolo_data *data, int root, kolo_here here);
 

@@ -60,7 +60,7 @@ typedef struct kolo_strategy {
     /* Only for strategies of workers: */
     int workers; /* 1 to 256 threads of each rank, 256 in all, each with a replica; default: a worker on each device.
                     Ranks of other hosts connect to rank 0's by IPv4, if they can at an address in a subnet of their own */
-    int window;  /* batches that a worker trains on between two exchanges; default: the strategy's */
+    int window;  /* batches that a worker trains on between two exchanges; default: the strategy's. Not for kolo_ensemble() */
     int servers; /* 1 to the number of weight arrays, default 1: the centre is divided at the borders of arrays among so many
                     servers, with which different workers exchange at the same time. The results do not depend on it. Only
                     where workers exchange one at a time. Over several ranks the servers are spread over them as evenly as
@@ -75,8 +75,8 @@ typedef struct kolo_strategy {
     /* The trained weights depend on the order in which asynchronous workers exchange. Default: as it happens, and with
      * .deterministic in turn. At most one of .turns and .replay: */
     const char *turns;  /* the numbers of workers, again and again from the beginning of each epoch: under "0 1 0 1 2"
-                           worker 2 exchanges after two exchanges of each of the others. The k-th exchange of an epoch is
-                           of the k-th .window batches */
+                           worker 2 exchanges after two exchanges of each of the others. Each worker must have a turn.
+                           The k-th exchange of an epoch is of the k-th .window batches */
     const char *replay; /* a file of .record: the same batches and exchanges. They give the same bits if data, .seed
                            and .batch_size are the same: the call does not compare these */
     const char *record; /* kolo_fit() writes the order to this file at its end, as JSON */
@@ -271,10 +271,11 @@ typedef struct kolo_fit_args {
     bool no_shuffle;         /* keep the samples in the order of the data */
     int shuffle_buffer;      /* draw each sample from the next this many remaining samples; default: from all */
     bool sharded;            /* each rank's data are a shard of its own, which only it has: one that it has read itself, or
-                                that kolo_data_scatter() sent. Shards may differ in size. Under a strategy of workers: a
+                                that kolo_data_scatter() sent. Shards may differ in size. Only under a strategy of workers: a
                                 rank's workers take batches of its shard alone, an epoch has the batches of all shards,
                                 rank 0's validation data are used, and the batches of a rank that dies are left out.
-                                Default: every rank has the whole data. tf.data's AutoShardPolicy.OFF */
+                                Default, and the only way under other strategies: every rank has the whole data, of
+                                which each batch is divided among the ranks. tf.data's AutoShardPolicy.OFF */
     kolo_feed_kind feed;     /* how samples are gathered; default: synchronous. The numbers do not depend on it */
     int queue_capacity;      /* batches in a KOLO_FEED_QUEUE, at most an epoch's; default 4 */
     int feed_threads;        /* threads that fill the KOLO_FEED_QUEUE; default 2 */
@@ -297,7 +298,24 @@ typedef struct kolo_fit_args {
 
 /* Trains the model. The result belongs to the model and is valid until its next fit or until the model is freed; NULL
  * on failure. kolo_request_stop() ends the call early with the completed epochs. Under kolo_distributed() all ranks
- * must call it. */
+ * must call it.
+ *
+ * Ranks that train together compare what must be equal. If it differs, the call fails on all of them before the first
+ * step, with a sentence that names the difference and a rank. Compared are:
+ *   - the presence of kolo_distributed() or of a strategy over ranks. A rank without them trains alone, and waits for
+ *     nobody. But if another rank waits for it, it fails on both: at once if kolo_broadcast_variables() is among its
+ *     .callbacks, else when the other has waited for KOLO_STALL_LIMIT. If one rank is to train alone first, the
+ *     others can wait for it in kolo_barrier() before they train;
+ *   - the model: layers, optimizer, loss and metrics with their numbers, precision, the strategy and its options except
+ *     .record and those of devices;
+ *   - the arguments, except .verbose, .feed and its numbers, and .micro_batch, of which the smallest counts;
+ *   - of the callbacks those that change the training: broadcast, early stopping, and those of the learning rate. Others
+ *     may be on one rank alone. Functions of callbacks cannot be compared, but the learning rate is, before each epoch
+ *     (under a strategy of workers before the first one);
+ *   - unless .sharded: features, labels, targets and sample weights of the training and of the validation data. Of more
+ *     than 2²⁸ numbers so many are compared, from samples all over the data; of features that a view computes, 256
+ *     samples.
+ * The seed is not compared: all ranks take rank 0's. */
 #define kolo_fit(...) kolo_fit_at(&(const kolo_fit_args){._ = #__VA_ARGS__, __VA_ARGS__}, KOLO_HERE)
 const kolo_history *kolo_fit_at(const kolo_fit_args *args, kolo_here here);
 

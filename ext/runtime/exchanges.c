@@ -258,8 +258,11 @@ static kolo_status receive(const kolo_receive_args *args, kolo_type type)
     KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "elements of room for a message"));
     KOLO_TRY(check_partner(args->from, true, "to receive from"));
     KOLO_TRY(check_tag(args->tag, true));
-    kolo_status status = ranks->kind->receive(ranks, args->values, (size_t)args->count * kolo_type_bytes(type),
-                                              args->from, args->tag, &message);
+    kolo_status status;
+    do { /* empty messages above KOLO_TAG_MOST are kolo_fit()'s own (training/fit_presence.c) */
+        status = ranks->kind->receive(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->from,
+                                      args->tag, &message);
+    } while (status == KOLO_OK && message.tag > KOLO_TAG_MOST);
     if (args->message) *args->message = message;
     return status;
 }
@@ -277,6 +280,10 @@ static kolo_status probe(const kolo_probe_args *args, bool *there)
     KOLO_TRY(check_partner(args->from, true, "to receive from"));
     KOLO_TRY(check_tag(args->tag, true));
     KOLO_TRY(ranks->kind->probe(ranks, args->from, args->tag, there, &message));
+    while (*there && message.tag > KOLO_TAG_MOST) { /* as above */
+        KOLO_TRY(ranks->kind->receive(ranks, NULL, 0, message.from, message.tag, &message));
+        KOLO_TRY(ranks->kind->probe(ranks, args->from, args->tag, there, &message));
+    }
     if (*there && args->message) *args->message = message;
     return KOLO_OK;
 }

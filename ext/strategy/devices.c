@@ -23,12 +23,13 @@ static kolo_status count_names(const kolo_strategy *strategy, int *count)
 /* Options of strategies of workers mean nothing to others. */
 static kolo_status check_no_workers(const kolo_strategy *strategy)
 {
-    const char *option = strategy->workers  ? ".workers"
-                         : strategy->window ? ".window"
-                         : strategy->turns  ? ".turns"
-                         : strategy->replay ? ".replay"
-                         : strategy->record ? ".record"
-                                            : NULL;
+    const char *option = strategy->workers   ? ".workers"
+                         : strategy->window  ? ".window"
+                         : strategy->servers ? ".servers"
+                         : strategy->turns   ? ".turns"
+                         : strategy->replay  ? ".replay"
+                         : strategy->record  ? ".record"
+                                             : NULL;
     if (!option || kolo_strategy_has_workers(strategy->kind)) return KOLO_OK;
     return kolo_fail(KOLO_INVALID, "strategy %s: %s: wanted a strategy of workers, got another", strategy->kind->name,
                      option);

@@ -17,6 +17,8 @@ static kolo_status check_numbers(const kolo_strategy *strategy)
     if (!(rho >= 0 && isfinite(rho))) return wanted(strategy, ".rho", "at least 0", rho);
     if (!(alpha >= 0 && alpha < 1)) return wanted(strategy, ".learning_rate · .rho", "at least 0 and below 1", alpha);
     if (!(momentum >= 0 && momentum < 1)) return wanted(strategy, ".momentum", "at least 0 and below 1", momentum);
+    if (strategy->kind->ensemble && strategy->kind->window == 0 && strategy->window > 0)
+        return wanted(strategy, ".window", "none, since its workers never exchange", strategy->window);
     if (strategy->kind->updates_center && strategy->window > 1)
         return wanted(strategy, ".window", "1, since every gradient goes to the centre", strategy->window);
     return KOLO_OK;

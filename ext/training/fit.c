@@ -137,6 +137,7 @@ static kolo_status run_step(kolo_fit_state *state, int step)
     KOLO_TRY(call_hooks(state, BATCH_BEGIN, step, false));
     KOLO_TRY(kolo_trainer_step(state->trainer, &batch));
     KOLO_TRY(kolo_fit_check_weights(state, step + 1));
+    KOLO_TRY(kolo_fit_look_for_ranks(state));
     const kolo_totals *all = &state->trainer->replicas[0].totals;
     take_totals(state);
     state->current.steps = step + 1;
@@ -155,6 +156,7 @@ static kolo_status run_step(kolo_fit_state *state, int step)
 static kolo_status watch_workers(void *watcher, bool before, int trained, const kolo_totals *totals)
 {
     kolo_fit_state *state = watcher;
+    KOLO_TRY(kolo_fit_look_for_ranks(state));
     state->epoch_all = state->epoch_own = *totals;
     state->current.images = (int64_t)totals->samples;
     state->current.steps = trained;
@@ -312,6 +314,7 @@ static kolo_status run_epoch(kolo_fit_state *state, int number)
     begin_epoch(state);
     kolo_progress_epoch(&state->progress, number, state->current.steps);
     KOLO_TRY(call_hooks(state, EPOCH_BEGIN, number, false));
+    KOLO_TRY(kolo_fit_compare_rates(state));
     KOLO_TRY(run_steps(state, number));
     if (state->stopped && state->current.steps < state->steps) return KOLO_OK; /* within the epoch */
     KOLO_TRY(validate(state, number));

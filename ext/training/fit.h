@@ -13,6 +13,8 @@ typedef struct kolo_fit_state {
     kolo_model *model;
     kolo_trainer *trainer;
     kolo_comm *ranks; /* the ranks that train together */
+    double looked, called; /* of a rank that trains alone: when it last looked for ranks that wait for it, and when it
+                              first found one */
     const kolo_data *data, *validation; /* the data to train with; the data to validate with, or NULL */
     kolo_data *parts[2];                /* slices of these two, which keep their memory alive while the fit runs */
     kolo_data weighted;                 /* with .class_weight: a copy of the training data with `weights` */
@@ -60,10 +62,27 @@ kolo_status kolo_agree_on_microbatch(kolo_comm *ranks, int *microbatch);
 /* Makes ranks that train together agree: takes rank 0's seed and the smallest microbatch. Fails if settings that must
  * be equal differ; the message names the setting and the rank. */
 kolo_status kolo_fit_agree(kolo_fit_state *state);
+/* fit_presence.c. The first collective of ranks that train together. Fails on all ranks if one of them trains alone, or
+ * if only some have .sharded. */
+kolo_status kolo_fit_open_ranks(const kolo_fit_state *state);
+/* For a rank that trains alone among several, often: does not wait. Fails, on all ranks, if another rank waits for this
+ * one in kolo_fit_open_ranks(): at once if the callbacks say that this one was to train with others, else once it has
+ * waited for the stall limit. */
+kolo_status kolo_fit_look_for_ranks(kolo_fit_state *state);
+/* Warns of callbacks that have no effect on such a rank, on rank 0, once. */
+void kolo_fit_tell_alone(const kolo_fit_state *state);
+/* fit_agree_terms.c. Fails unless all ranks have the same settings and callbacks, and the same model. */
+kolo_status kolo_fit_agree_on_terms(const kolo_fit_state *state);
+/* Fails unless mine[count] is the same on all ranks. The message names the first difference. */
+kolo_status kolo_fit_agree_on(kolo_comm *ranks, const int64_t *mine, const char *const *names, int count);
+/* The number of callbacks of that name. */
+int kolo_fit_count_callbacks(const kolo_fit_state *state, const char *name);
+/* fit_agree_data.c. Fails unless all ranks have the same data. */
+kolo_status kolo_fit_agree_on_data(const kolo_fit_state *state);
 /* Fails on all ranks if one of them has failed, since the others would wait for it. `status` is this rank's. */
 kolo_status kolo_fit_agree_to_begin(const kolo_fit_state *state, kolo_status status);
-/* With .resume: takes the model's seed. Fails if ranks differ in position or seed, or if the position is within an
- * epoch of other data. An epoch whose steps had another size begins anew. */
+/* With .resume: takes the model's seed. Fails if only some ranks resume, if ranks differ in position or seed, or if the
+ * position is within an epoch of other data. An epoch whose steps had another size begins anew. */
 kolo_status kolo_fit_begin_at(kolo_fit_state *state);
 /* fit_resume.c. With .resume: prints where training continues, and which settings differ from the checkpoint's. */
 void kolo_fit_tell_resume(kolo_fit_state *state);
@@ -78,6 +97,8 @@ kolo_status kolo_fit_run_workers(kolo_fit_state *state, int epoch,
 kolo_status kolo_broadcast_all(kolo_model *model, int root);
 /* Warns if ranks start with different weights; a strategy that joins the ranks has them take rank 0's instead. */
 kolo_status kolo_fit_compare_weights(kolo_fit_state *state);
+/* Before each epoch, with workers before the first one: fails unless all ranks have the same learning rate. */
+kolo_status kolo_fit_compare_rates(const kolo_fit_state *state);
 /* With .check_every: fails on all ranks if one has other weights after so many steps of the epoch. */
 kolo_status kolo_fit_check_weights(kolo_fit_state *state, int step);
 

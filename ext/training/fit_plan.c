@@ -107,32 +107,41 @@ static kolo_status plan_steps(kolo_fit_state *state, int wanted)
     return KOLO_OK;
 }
 
-/* With .sharded, .steps_per_epoch and the steps of an epoch are those of all ranks. */
 static kolo_status check_sharded(const kolo_fit_state *state)
 {
     const kolo_strategy_kind *kind = kolo_model_strategy(state->model);
-    if (kolo_strategy_has_workers(kind)) return KOLO_OK;
-    return kolo_fail(KOLO_UNSUPPORTED,
-                     ".sharded: wanted a strategy of workers, each of which trains on batches of its own, got strategy "
-                     "%s, for which every rank has the whole data set",
-                     kind->name);
+    int wanted = state->args->steps_per_epoch, ranks = state->ranks->size;
+    if (!kolo_strategy_has_workers(kind))
+        return kolo_fail(KOLO_UNSUPPORTED,
+                         ".sharded: wanted a strategy of workers, such as kolo_downpour(), each of which trains on "
+                         "batches of its own, got strategy %s: give every rank the whole data set, without "
+                         "kolo_data_scatter(), and kolo_fit() divides each batch among the ranks itself",
+                         kind->name);
+    if (wanted == 0 || wanted >= ranks) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, ".steps_per_epoch: wanted at least %d with .sharded, one for each rank, got %d",
+                     ranks, wanted);
 }
 
-static kolo_status plan_shards(kolo_fit_state *state)
+/* The steps of this rank's data, of which with .sharded it makes its share of .steps_per_epoch. */
+static kolo_status plan_own_steps(kolo_fit_state *state)
+{
+    const kolo_comm *ranks = state->ranks;
+    int64_t wanted = state->args->steps_per_epoch;
+    if (!state->args->sharded || ranks->size == 1) return plan_steps(state, (int)wanted);
+    KOLO_TRY(check_sharded(state));
+    return plan_steps(state,
+                      (int)(wanted * (ranks->rank + 1) / ranks->size) - (int)(wanted * ranks->rank / ranks->size));
+}
+
+/* With .sharded the steps of an epoch are those of all ranks. */
+static kolo_status add_shards(kolo_fit_state *state)
 {
     kolo_comm *ranks = state->ranks;
-    int wanted = state->args->steps_per_epoch, own, *first;
+    int own = state->steps, *first;
     size_t bytes = (size_t)(ranks->size + 1) * sizeof *first;
-    if (!state->args->sharded || ranks->size == 1) return plan_steps(state, wanted);
-    KOLO_TRY(check_sharded(state));
-    int share = (int)((int64_t)wanted * (ranks->rank + 1) / ranks->size - (int64_t)wanted * ranks->rank / ranks->size);
-    if (wanted > 0 && wanted < ranks->size)
-        return kolo_fail(KOLO_INVALID, ".steps_per_epoch: wanted at least %d with .sharded, one for each rank, got %d",
-                         ranks->size, wanted);
-    KOLO_TRY(plan_steps(state, share));
-    own = state->steps;
+    if (!state->args->sharded || ranks->size == 1) return KOLO_OK;
     first = state->first_batch = calloc(1, bytes);
-    if (!first) return kolo_fail_memory(bytes, "the ranks' shards");
+    KOLO_TRY(kolo_fit_agree_to_begin(state, first ? KOLO_OK : kolo_fail_memory(bytes, "the ranks' shards")));
     KOLO_TRY(ranks->kind->allgather(ranks, &own, sizeof own, first + 1));
     for (int r = 0; r < ranks->size; r++) first[r + 1] += first[r];
     state->steps = first[ranks->size];
@@ -177,7 +186,9 @@ static kolo_feeding feeding_of(const kolo_fit_args *args, const kolo_data *data,
     int capacity = prefetch ? data->prefetch : args->queue_capacity;
     int threads = prefetch ? data->prefetch_threads : args->feed_threads;
     if (capacity == 0) capacity = QUEUED_BATCHES;
-    return (kolo_feeding){.kind = prefetch ? KOLO_FEED_QUEUE : args->feed,
+    return (kolo_feeding){.kind = prefetch     ? KOLO_FEED_QUEUE
+                                  : args->feed ? args->feed
+                                               : KOLO_FEED_SYNCHRONOUS,
                           .capacity = capacity < steps ? capacity : steps,
                           .threads = threads ? threads : FEED_THREADS};
 }
@@ -189,32 +200,65 @@ static bool has_hooks(const kolo_callback *c)
            c->on_train_batch_end || c->on_test_begin || c->on_test_end;
 }
 
-kolo_status kolo_fit_plan(kolo_fit_state *state)
+static void copy_callbacks(kolo_fit_state *state)
+{
+    for (int i = 0; i < KOLO_CALLBACKS_MAX; i++) {
+        const kolo_callback *given = &state->args->callbacks[i];
+        if (!has_hooks(given)) continue;
+        state->callbacks[state->callback_count] = *given;
+        state->callbacks[state->callback_count].state = NULL;
+        state->callbacks[state->callback_count++].model = state->model;
+    }
+}
+
+/* What a rank finds out by itself. */
+static kolo_status plan_alone(kolo_fit_state *state)
 {
     const kolo_fit_args *args = state->args;
+    const kolo_strategy_kind *kind = kolo_model_strategy(state->model);
     KOLO_TRY(check_arguments(args));
-    state->model = args->model;
     KOLO_TRY(kolo_fit_open_data(state));
-    state->ranks = kolo_model_ranks(args->model);
     state->epochs = args->epochs ? args->epochs : 1;
-    bool workers = kolo_strategy_has_workers(kolo_model_strategy(args->model)); /* a batch is of one worker */
-    bool whole = workers || kolo_model_strategy(args->model)->joins_ranks; /* .batch_size is not a rank's share */
+    /* A batch is of one worker, or .batch_size is not a rank's share. */
+    bool whole = kolo_strategy_has_workers(kind) || kind->joins_ranks;
     state->batch = (int64_t)(args->batch_size ? args->batch_size : 32) * (whole ? 1 : state->ranks->size);
-    KOLO_TRY(plan_shards(state));
+    state->seed = args->model->seed;
+    copy_callbacks(state);
+    return plan_own_steps(state);
+}
+
+static kolo_status plan_together(kolo_fit_state *state)
+{
+    const kolo_fit_args *args = state->args;
+    bool workers = kolo_strategy_has_workers(kolo_model_strategy(args->model));
+    KOLO_TRY(add_shards(state));
     KOLO_TRY(kolo_model_meet(args->model));
     int64_t samples = state->data->samples < state->batch ? state->data->samples : state->batch;
     state->microbatch = kolo_choose_microbatch(state->model, samples, kolo_model_replicas(args->model),
                                                workers ? 1 : kolo_model_members(args->model));
     if (args->micro_batch) state->microbatch = args->micro_batch < samples ? args->micro_batch : (int)samples;
     state->feeding = feeding_of(args, state->data, state->steps);
-    state->seed = args->model->seed;
-    for (int i = 0; i < KOLO_CALLBACKS_MAX; i++) {
-        const kolo_callback *given = &args->callbacks[i];
-        if (!has_hooks(given)) continue;
-        state->callbacks[state->callback_count] = *given;
-        state->callbacks[state->callback_count].state = NULL;
-        state->callbacks[state->callback_count].steps = state->steps;
-        state->callbacks[state->callback_count++].model = state->model;
-    }
+    for (int i = 0; i < state->callback_count; i++) state->callbacks[i].steps = state->steps;
     return KOLO_OK;
+}
+
+kolo_status kolo_fit_plan(kolo_fit_state *state)
+{
+    kolo_model *model = state->args->model;
+    KOLO_TRY(kolo_model_check_compiled(model, "kolo_fit()"));
+    KOLO_TRY(kolo_model_check_idle(model));
+    state->model = model;
+    state->ranks = kolo_model_ranks(model);
+    kolo_status status = plan_alone(state);
+    if (state->ranks->size > 1) {
+        kolo_failure own = kolo_failure_take(); /* the others are told of it after the opening */
+        kolo_status opened = kolo_fit_open_ranks(state);
+        if (own.code != KOLO_OK && opened == KOLO_OK) kolo_failure_give(&own);
+        KOLO_TRY(opened);
+        KOLO_TRY(kolo_fit_agree_to_begin(state, status));
+    }
+    KOLO_TRY(status);
+    kolo_fit_tell_alone(state);
+    KOLO_TRY(kolo_fit_look_for_ranks(state));
+    return plan_together(state);
 }

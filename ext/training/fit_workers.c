@@ -1,5 +1,7 @@
 /* The epochs of a kolo_fit() whose strategy has workers: the order in which they exchange, its record, and what worker
  * 0 reports while all of them train. See fit.h and replica/workers.h. */
+#include <stdlib.h>
+
 #include "core/file.h"
 #include "replica/workers.h"
 #include "training/fit.h"
@@ -50,14 +52,29 @@ static kolo_status read_replay(kolo_fit_state *state, const char *path)
                      state->replay.count);
 }
 
+/* A worker without a turn would never train. The script has numbers of workers only. */
+static kolo_status check_named(const char *script, int workers)
+{
+    bool named[KOLO_DEVICES_MAX] = {false};
+    char *end = NULL;
+    for (long worker = strtol(script, &end, 10); end != script; script = end, worker = strtol(script, &end, 10))
+        named[worker] = true;
+    for (int w = 0; w < workers; w++)
+        if (!named[w])
+            return kolo_fail(KOLO_INVALID, ".turns: wanted each of the workers 0 to %d, got a script without worker %d",
+                             workers - 1, w);
+    return KOLO_OK;
+}
+
 /* Makes an epoch's turns once, so that a wrong script fails before the training. */
 static kolo_status check_script(const kolo_fit_state *state)
 {
     kolo_order_head head = head_of(state);
     kolo_turns turns = {0};
-    kolo_status status = kolo_turns_by_script(strategy_of(state)->turns, &head, &turns);
+    const char *script = strategy_of(state)->turns;
+    kolo_status status = kolo_turns_by_script(script, &head, &turns);
     kolo_turns_clear(&turns);
-    return status;
+    return status == KOLO_OK ? check_named(script, head.workers) : status;
 }
 
 kolo_status kolo_fit_open_workers(kolo_fit_state *state)

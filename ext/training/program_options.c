@@ -420,6 +420,8 @@ static void check_workers(char **argv, const kolo_options *options)
     bool has = options->strategy && kolo_strategy_has_workers(find_strategy(options->strategy));
     if (option && !has)
         refuse(argv, option, "--strategy with one that has workers", options->strategy ? options->strategy : "none");
+    if (options->window && find_strategy(options->strategy)->ensemble)
+        refuse(argv, "--window", "a strategy whose workers exchange", options->strategy);
     if (options->workers > KOLO_DEVICES_MAX)
         refuse(argv, "--workers", kolo_phrase("1 to %d", KOLO_DEVICES_MAX), kolo_phrase("%d", options->workers));
     if (options->workers && options->devices)

@@ -63,6 +63,15 @@ static const char *activation_name(int activation)
     return name ? name : "KOLO_LINEAR";
 }
 
+/* Writes a number with as many digits as tell it from every other one. */
+static const char *number_text(double number)
+{
+    const char *text = kolo_phrase("%g", number);
+    for (int digits = 7; strtod(text, NULL) != number && digits <= 17; digits++)
+        text = kolo_phrase("%.*g", digits, number);
+    return number == KOLO_NONE ? "KOLO_NONE" : text;
+}
+
 /* Prints one element of an option's array. */
 static void print_element(FILE *out, const kolo_field *field, const void *at)
 {
@@ -73,10 +82,7 @@ static void print_element(FILE *out, const kolo_field *field, const void *at)
         else fprintf(out, "%d", *(const int *)at);
         break;
     case KOLO_FIELD_BOOL: fputs(*(const bool *)at ? "true" : "false", out); break;
-    case KOLO_FIELD_DOUBLE:
-        if (*(const double *)at == KOLO_NONE) fputs("KOLO_NONE", out);
-        else fprintf(out, "%g", *(const double *)at);
-        break;
+    case KOLO_FIELD_DOUBLE: fputs(number_text(*(const double *)at), out); break;
     case KOLO_FIELD_STRING: fprintf(out, "\"%s\"", *(const char *const *)at); break;
     case KOLO_FIELD_ACTIVATION: fputs(activation_name(*(const kolo_activation *)at), out); break;
     case KOLO_FIELD_PADDING: fputs(*(const kolo_padding *)at == KOLO_SAME ? "KOLO_SAME" : "KOLO_VALID", out); break;
@@ -142,14 +148,14 @@ static void write_schedule(recipe *r, const kolo_schedule *schedule)
     r->options = 0;
     fprintf(r->out, "%skolo_%s(", schedule->warmup_steps > 0 ? "kolo_warmup(" : "", schedule->kind->name);
     if (schedule->kind == &kolo_one_cycle_kind && schedule->one_cycle.max_learning_rate > 0)
-        option(r, ".max_learning_rate = %g", schedule->one_cycle.max_learning_rate);
+        option(r, ".max_learning_rate = %s", number_text(schedule->one_cycle.max_learning_rate));
     else if (schedule->kind != &kolo_piecewise_constant_kind && schedule->constant.initial_learning_rate > 0)
-        option(r, ".initial_learning_rate = %g", schedule->constant.initial_learning_rate);
+        option(r, ".initial_learning_rate = %s", number_text(schedule->constant.initial_learning_rate));
     add_options(r, schedule->kind->options, &schedule->constant);
     fputs(")", r->out);
     if (schedule->warmup_steps > 0) {
         fprintf(r->out, ", .steps = %d", schedule->warmup_steps);
-        if (schedule->warmup_from > 0) fprintf(r->out, ", .from = %g", schedule->warmup_from);
+        if (schedule->warmup_from > 0) fprintf(r->out, ", .from = %s", number_text(schedule->warmup_from));
         fputs(")", r->out);
     }
     r->options = outer;
@@ -241,9 +247,10 @@ static void write_workers(recipe *r, const kolo_strategy *strategy)
 {
     if (strategy->workers) option(r, ".workers = %d", strategy->workers);
     if (strategy->window) option(r, ".window = %d", strategy->window);
-    if (strategy->rho != 0) option(r, ".rho = %g", strategy->rho);
-    if (strategy->learning_rate != 0) option(r, ".learning_rate = %g", strategy->learning_rate);
-    if (strategy->momentum != 0) option(r, ".momentum = %g", strategy->momentum);
+    if (strategy->servers) option(r, ".servers = %d", strategy->servers);
+    if (strategy->rho != 0) option(r, ".rho = %s", number_text(strategy->rho));
+    if (strategy->learning_rate != 0) option(r, ".learning_rate = %s", number_text(strategy->learning_rate));
+    if (strategy->momentum != 0) option(r, ".momentum = %s", number_text(strategy->momentum));
     if (strategy->turns) option(r, ".turns = \"%s\"", strategy->turns);
     if (strategy->replay) option(r, ".replay = \"%s\"", strategy->replay);
     if (strategy->record) option(r, ".record = \"%s\"", strategy->record);
@@ -263,21 +270,30 @@ char *kolo_strategy_bundle(const kolo_strategy *strategy)
 
 /* ------------------------------------------------------------------------------------------ losses, metrics */
 
-static char *name_bundle(const char *format, const char *name, double number)
+static char *word_bundle(const char *text)
 {
     recipe r;
     if (!open_recipe(&r)) return NULL;
-    fprintf(r.out, format, name ? name : "", number);
+    fputs(text, r.out);
     return json_of(&r, "");
+}
+
+/* "the loss 'mine' with the number 3": of the learner's own. */
+static char *own_bundle(const char *what, const char *name, double number)
+{
+    const char *with = number != 0 ? kolo_phrase(" with the number %s", number_text(number)) : "";
+    return word_bundle(kolo_phrase("the %s '%s'%s", what, name ? name : "", with));
 }
 
 char *kolo_loss_bundle(const kolo_loss *loss)
 {
     if (!loss->kind) return NULL;
     const char *name = kolo_loss_constant(loss->kind);
-    if (!name) return name_bundle("the loss '%s'", loss->kind->name, 0);
-    if (loss->kind == &kolo_huber_kind) return name_bundle("%s(%g)", name, loss->number ? loss->number : 1);
-    return name_bundle(loss->smoothed ? "KOLO_LABEL_SMOOTHING(%s, %g)" : "%s", name, loss->number);
+    if (!name) return own_bundle("loss", loss->kind->name, loss->number);
+    if (loss->kind == &kolo_huber_kind)
+        return word_bundle(kolo_phrase("%s(%s)", name, number_text(loss->number ? loss->number : 1)));
+    if (!loss->smoothed) return word_bundle(name);
+    return word_bundle(kolo_phrase("KOLO_LABEL_SMOOTHING(%s, %s)", name, number_text(loss->number)));
 }
 
 char *kolo_metric_bundle(const kolo_metric *metric)
@@ -286,11 +302,11 @@ char *kolo_metric_bundle(const kolo_metric *metric)
     if (!metric->kind) return NULL;
     const char *name = kolo_metric_constant(metric->kind);
     bool averaged = metric->number >= 0 && metric->number <= KOLO_WEIGHTED;
-    if (!name) return name_bundle("the metric '%s'", metric->kind->name, 0);
-    if (metric->kind == &kolo_top_k_kind) return name_bundle("%s(%g)", name, metric->number);
+    if (!name) return own_bundle("metric", metric->kind->name, metric->number);
+    if (metric->kind == &kolo_top_k_kind) return word_bundle(kolo_phrase("%s(%s)", name, number_text(metric->number)));
     if (metric->kind != &kolo_precision_kind && metric->kind != &kolo_recall_kind && metric->kind != &kolo_f1_kind)
-        return name_bundle("%s", name, 0);
-    return name_bundle("%s", kolo_phrase("%s(%s)", name, averages[averaged ? (int)metric->number : 0]), 0);
+        return word_bundle(name);
+    return word_bundle(kolo_phrase("%s(%s)", name, averages[averaged ? (int)metric->number : 0]));
 }
 
 /* ------------------------------------------------------------------------------------------ callbacks */

@@ -45,7 +45,7 @@ def test_a_rank_that_ends_before_kolo_init_is_named(program):
 def test_a_flipped_bit_is_found_and_its_rank_named(program, rank):
     done = run(program, f"rank={rank},step=7,what=flip")
     said = done.stdout + done.stderr
-    assert done.returncode == 1 and f"after step 10 of the epoch rank {rank} has other weights than most of the 3 ranks" in said, said
+    assert done.returncode == 1 and f"after step 10 of epoch 1 rank {rank} has other weights than most of the 3 ranks" in said, said
 
 
 def seconds(done):

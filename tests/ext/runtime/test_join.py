@@ -41,7 +41,7 @@ def test_a_training_loop_with_uneven_batches(programs, way):
 
 
 CALLS = {"broadcast": "broadcast of 4 bytes from rank 0", "alltoall": "alltoall", "allgather": "allgather of 4 bytes", "finish": "kolo_finish",
-         "fit": "allgather of \\d+ bytes \\(kolo_fit, join_ranks.c:\\d+\\)"}
+         "fit": "allgather of \\d+ bytes \\(kolo_fit with kolo_distributed, join_ranks.c:\\d+\\)"}
 
 
 @pytest.mark.parametrize("call", [name if name in ("broadcast", "fit") else pytest.param(name, marks=pytest.mark.long("more calls")) for name in CALLS])

@@ -48,6 +48,8 @@ static void wrong_options_are_sentences(void **state)
     refuse(kolo_downpour(.workers = 2, .turns = "0 1 2"), ".turns: wanted numbers of workers from 0 to 1");
     refuse(kolo_downpour(.workers = 2, .turns = ""), ".turns: wanted numbers of workers from 0 to 1");
     refuse(kolo_downpour(.workers = 2, .turns = "0 x"), ".turns: wanted numbers of workers from 0 to 1");
+    refuse(kolo_downpour(.workers = 3, .turns = "0 2 0"),
+           ".turns: wanted each of the workers 0 to 2, got a script without worker 1");
     refuse(kolo_downpour(.workers = 2, .turns = "0", .replay = "a"), "wanted .turns or .replay, got both");
     refuse(kolo_easgd(.workers = 2, .turns = "0 1"),
            ".turns: wanted none, since workers do not exchange one at a time");
@@ -57,6 +59,8 @@ static void wrong_options_are_sentences(void **state)
     refuse(kolo_downpour(.servers = -1), ".servers: wanted at least 1, got -1");
     refuse(kolo_easgd(.servers = 2), ".servers: wanted 1, since workers do not exchange one at a time, got 2");
     refuse(kolo_parameter_server(.window = 2), ".window: wanted 1");
+    refuse(kolo_ensemble(.workers = 2, .window = 5), ".window: wanted none, since its workers never exchange, got 5");
+    refuse(kolo_mirrored(.devices = 1, .servers = 2), ".servers: wanted a strategy of workers");
     refuse(kolo_downpour(.staging = true), ".staging: wanted a strategy that divides each batch");
     refuse(kolo_mirrored(.devices = 1, .window = 2), ".window: wanted a strategy of workers");
     refuse(kolo_downpour(.replay = "/nowhere/order.json"), "/nowhere/order.json: wanted a file to read");

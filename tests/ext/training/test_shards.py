@@ -90,7 +90,9 @@ def test_the_others_go_on_without_the_shard_of_a_dead_rank(program):
 
 
 @pytest.mark.parametrize("form, options, sentence", [
-    ("own", {"strategy": "mirrored"}, ".sharded: wanted a strategy of workers, each of which trains on batches of its own, got strategy mirrored"),
+    ("own", {"strategy": "mirrored"}, ".sharded: wanted a strategy of workers, such as kolo_downpour(), each of which trains on "
+                                        "batches of its own, got strategy mirrored: give every rank the whole data set, without kolo_data_scatter()"),
+    ("other", {"strategy": "mirrored"}, "among the ranks itself (only strategies of workers, such as kolo_downpour(), train on shards that ranks have alone)"),
     ("other", {}, "or set .sharded if each has a shard of its own"),
     ("chief", {"root": 3}, "kolo_data_scatter: wanted a root from 0 to 2, got 3"),
     ("chief", {"samples": 2}, "kolo_data_scatter: rank 0: wanted at least 3 samples, one for each rank, got 2"),
