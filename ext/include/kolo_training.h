@@ -313,7 +313,7 @@ typedef struct kolo_fit_args {
  *     may be on one rank alone. Functions of callbacks cannot be compared, but the learning rate is, before each epoch
  *     (under a strategy of workers before the first one);
  *   - unless .sharded: features, labels, targets and sample weights of the training and of the validation data. Of more
- *     than 2²⁸ numbers so many are compared, from samples all over the data; of features that a view computes, 256
+ *     than 2²⁴ numbers so many are compared, from samples all over the data; of features that a view computes, 256
  *     samples.
  * The seed is not compared: all ranks take rank 0's. */
 #define kolo_fit(...) kolo_fit_at(&(const kolo_fit_args){._ = #__VA_ARGS__, __VA_ARGS__}, KOLO_HERE)

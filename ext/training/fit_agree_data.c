@@ -7,7 +7,7 @@
 #include "training/fit.h"
 
 /* Of data in memory all samples are compared, or if there are more elements than this, so many from all over them. */
-#define ELEMENTS_MOST ((int64_t)1 << 28)
+#define ELEMENTS_MOST ((int64_t)1 << 24)
 /* So many samples are compared of features that a view computes, which may take long, from all over them. */
 #define COMPUTED_MOST 256
 #define CHUNK         ((int64_t)1 << 16) /* elements that are gathered at once, if a sample does not have more */
