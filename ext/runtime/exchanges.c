@@ -206,6 +206,7 @@ static kolo_status check_partner(int rank, bool any, const char *name)
 {
     bool other = rank >= 0 && rank < kolo_size() && rank != kolo_rank();
     if (other || (any && rank == KOLO_ANY_RANK)) return KOLO_OK;
+    if (kolo_size() == 1) return kolo_fail(KOLO_INVALID, "there is no other rank %s: the job has 1 rank", name);
     return kolo_fail(KOLO_INVALID, "wanted another rank (0 to %d, not %d)%s %s, got %d", kolo_size() - 1, kolo_rank(),
                      any ? " or KOLO_ANY_RANK" : "", name, rank);
 }
