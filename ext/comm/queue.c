@@ -29,8 +29,8 @@ static _Thread_local const queue *own; /* in the thread of a queue: that queue *
 /* ---------------------------------------------------------------- fork */
 
 /* The ranks know only the process that joined them. A child of fork() has copies of its connections and of the memory
- * that ranks share: used by both, they would mix up calls and numbers. So a child's calls fail before they reach the comm
- * below. */
+ * that ranks share: used by both, they would mix up calls and numbers. So a child's calls fail before they reach the
+ * comm below. */
 static int forks; /* since the first process of this one's line opened a queue; only fork() changes it */
 
 static void count_fork(void)
@@ -53,8 +53,9 @@ static bool is_forked(const queue *q)
 static kolo_status check_process(const queue *q)
 {
     if (!is_forked(q)) return KOLO_OK;
-    return kolo_fail(KOLO_UNSUPPORTED, "wanted a call by the process that has joined the ranks, got one by a child that "
-                                       "it has forked: end the child with _exit()");
+    return kolo_fail(KOLO_UNSUPPORTED,
+                     "wanted a call by the process that has joined the ranks, got one by a child that "
+                     "it has forked: end the child with _exit()");
 }
 
 /* ---------------------------------------------------------------- the thread */
@@ -244,6 +245,12 @@ static kolo_status queue_probe(kolo_comm *comm, int from, int tag, bool *there, 
     return below->kind->probe(below, from, tag, there, message);
 }
 
+static void queue_give_up(kolo_comm *comm, int call, const char *why)
+{
+    kolo_comm *below = ((queue *)comm)->below;
+    if (!is_forked(((queue *)comm)->whole)) below->kind->give_up(below, call, why);
+}
+
 static void queue_abort(kolo_comm *comm)
 {
     kolo_comm *below = ((queue *)comm)->below;
@@ -314,6 +321,7 @@ static const kolo_comm_kind all_calls = {
     .split = queue_split,
     .join = queue_join,
     .wait_for_threads = queue_wait_for_threads,
+    .give_up = queue_give_up,
     .abort = queue_abort,
     .abort_threads = queue_abort_threads,
     .aborted = queue_aborted,
@@ -330,6 +338,7 @@ static kolo_status open_queue(kolo_comm *below, queue *whole, kolo_comm **comm)
     if (!below->kind->split) q->kind.split = NULL;
     if (!below->kind->join) q->kind.join = NULL;
     if (!below->kind->wait_for_threads) q->kind.wait_for_threads = NULL;
+    if (!below->kind->give_up) q->kind.give_up = NULL;
     if (!below->kind->abort_threads) q->kind.abort_threads = NULL;
     if (!below->kind->aborted) q->kind.aborted = NULL;
     if (!below->kind->lose) q->kind.lose = NULL;

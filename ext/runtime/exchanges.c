@@ -243,7 +243,8 @@ static kolo_status send(const kolo_send_args *args, kolo_type type)
     KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
     KOLO_TRY(check_partner(args->to, false, "to send to"));
     KOLO_TRY(check_tag(args->tag, false));
-    return ranks->kind->send(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->to, args->tag);
+    return ranks->kind->send(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->to,
+                             kolo_tag_of(args->tag, type));
 }
 
 kolo_status kolo_send_at(const kolo_send_args *args, kolo_type type, kolo_here here)
@@ -260,7 +261,7 @@ static kolo_status receive(const kolo_receive_args *args, kolo_type type)
     KOLO_TRY(check_partner(args->from, true, "to receive from"));
     KOLO_TRY(check_tag(args->tag, true));
     kolo_status status = ranks->kind->receive(ranks, args->values, (size_t)args->count * kolo_type_bytes(type),
-                                              args->from, args->tag, &message);
+                                              args->from, kolo_tag_of(args->tag, type), &message);
     if (args->message) *args->message = message;
     return status;
 }
