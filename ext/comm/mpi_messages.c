@@ -18,35 +18,38 @@ static kolo_status check_length(size_t bytes)
 
 #define GRACE 0.2 /* seconds in which the last messages of a rank that has left arrive; until others see a wait */
 
-/* A wait for another rank to send or to receive a message. */
+/* A wait for another rank to send or to receive a message. Most messages are there at once, so the rest is filled in at
+ * the first look. */
 typedef struct waiting {
-    kolo_collective call; /* its root: the other rank, or KOLO_ANY_RANK */
+    bool sends;
+    int partner; /* or KOLO_ANY_RANK */
     int tag;
-    double begun, left; /* left: when the other rank was seen to have left; 0: it is there */
+    size_t bytes; /* that are sent */
+    double begun, left; /* left: when the partner was seen to have left; 0: it is there */
     kolo_stall stall;
     bool shown; /* ranks that share memory see in which call this one waits */
 } waiting;
 
-static waiting begin_wait(const mpi_comm *me, bool sends, int partner, int tag, size_t bytes)
+static void begin_wait(const mpi_comm *me, waiting *wait)
 {
-    waiting wait = {.call = kolo_call_make(sends ? KOLO_CALL_SEND : KOLO_CALL_RECEIVE, (int64_t)bytes),
-                    .tag = tag,
-                    .begun = kolo_now(),
-                    .stall.limit = me->stall_limit};
-    wait.call.root = partner;
+    if (wait->begun > 0) return;
+    wait->begun = kolo_now();
+    wait->stall.limit = me->stall_limit;
     /* Two ranks that wait for each other notice it at the same time: the lower one speaks, and ends the job. */
-    if (wait.stall.limit > 0 && partner >= 0 && partner < me->comm.rank) wait.stall.limit += 1;
-    return wait;
+    if (me->stall_limit > 0 && wait->partner >= 0 && wait->partner < me->comm.rank) wait->stall.limit += 1;
+}
+
+static void show_wait(const mpi_comm *me, waiting *wait)
+{
+    if (wait->shown || !me->shared || kolo_now() - wait->begun < GRACE) return;
+    kolo_collective call = kolo_call_make(wait->sends ? KOLO_CALL_SEND : KOLO_CALL_RECEIVE, (int64_t)wait->bytes);
+    call.root = wait->partner;
+    wait->shown = kolo_shared_show_wait(me->shared, &call);
 }
 
 static void end_wait(const mpi_comm *me, const waiting *wait)
 {
     if (wait->shown) kolo_shared_hide_wait(me->shared);
-}
-
-static bool sends(const waiting *wait)
-{
-    return wait->call.operation == KOLO_CALL_SEND;
 }
 
 /* In a learner's all-reduce: fails if another rank has given it up, or this one has waited longer than it may. */
@@ -56,32 +59,32 @@ static kolo_status check_watch(mpi_comm *me, const waiting *wait)
     watch->told = me->given_up == watch->call;
     if (watch->told) return kolo_fail(KOLO_COMM, "%s", me->why);
     if (watch->limit <= 0 || kolo_now() - wait->begun <= watch->limit) return KOLO_OK;
-    if (!sends(wait)) return kolo_message_late(me->comm.rank, watch->limit, wait->call.root, wait->tag);
+    if (!wait->sends) return kolo_message_late(me->comm.rank, watch->limit, wait->partner, wait->tag);
     return kolo_fail(KOLO_COMM, "rank %d has waited %g s for rank %d to receive a message with tag %d", me->comm.rank,
-                     watch->limit, wait->call.root, kolo_tag_plain(wait->tag));
+                     watch->limit, wait->partner, kolo_tag_plain(wait->tag));
 }
 
 /* Fails if the other rank makes no more calls. */
 static kolo_status check_left(mpi_comm *me, waiting *wait)
 {
-    if (!kolo_mpi_has_left(me, wait->call.root)) return KOLO_OK;
+    if (!kolo_mpi_has_left(me, wait->partner)) return KOLO_OK;
     double now = kolo_now();
     if (wait->left == 0) wait->left = now;
     if (now - wait->left < GRACE) return KOLO_OK;
-    if (!sends(wait)) return kolo_message_never(wait->call.root);
+    if (!wait->sends) return kolo_message_never(wait->partner);
     return kolo_fail(KOLO_COMM, "rank %d has finished (kolo_finish) without receiving this message of %lld bytes",
-                     wait->call.root, (long long)wait->call.count);
+                     wait->partner, (long long)wait->bytes);
 }
 
 static kolo_status fail_stalled(const mpi_comm *me, const waiting *wait)
 {
-    int partner = wait->call.root;
-    if (!sends(wait)) kolo_message_stalled(me->comm.rank, me->stall_limit, partner, wait->tag);
+    int partner = wait->partner;
+    if (!wait->sends) kolo_message_stalled(me->comm.rank, me->stall_limit, partner, wait->tag);
     else
         kolo_fail(KOLO_COMM,
                   "rank %d has waited %g s (KOLO_STALL_LIMIT) for rank %d to receive a message of %lld bytes with tag "
                   "%d",
-                  me->comm.rank, me->stall_limit, partner, (long long)wait->call.count, kolo_tag_plain(wait->tag));
+                  me->comm.rank, me->stall_limit, partner, (long long)wait->bytes, kolo_tag_plain(wait->tag));
     if (!me->shared || partner < 0) return KOLO_COMM;
     kolo_failure failure = kolo_failure_take();
     return kolo_fail(KOLO_COMM, "%s%s", failure.text, kolo_shared_wait_text(me->shared, partner));
@@ -92,10 +95,10 @@ static kolo_status fail_stalled(const mpi_comm *me, const waiting *wait)
 static kolo_status check_wait(mpi_comm *me, waiting *wait, int turn)
 {
     if (turn % 64 != 63) return KOLO_OK;
+    begin_wait(me, wait);
     KOLO_TRY(kolo_mpi_take_notes(me));
     if (me->comm.watch) KOLO_TRY(check_watch(me, wait));
-    if (!wait->shown && me->shared && kolo_now() - wait->begun > GRACE)
-        wait->shown = kolo_shared_show_wait(me->shared, &wait->call);
+    show_wait(me, wait);
     KOLO_TRY(check_left(me, wait));
     if (me->comm.watch || !kolo_stall_passed(&wait->stall, 0, kolo_mpi_life_of_others(me))) return KOLO_OK;
     return kolo_mpi_end_after(me, fail_stalled(me, wait));
@@ -123,7 +126,7 @@ void kolo_mpi_free_late_messages(mpi_comm *me)
 
 static kolo_status wait_until_sent(mpi_comm *me, MPI_Request *request, size_t bytes, int to, int tag)
 {
-    waiting wait = begin_wait(me, true, to, tag, bytes);
+    waiting wait = {.sends = true, .partner = to, .tag = tag, .bytes = bytes};
     kolo_status status = KOLO_OK;
     for (int turn = 0, done = 0;; turn++) {
         status = kolo_mpi_check(me, MPI_Test(request, &done, MPI_STATUS_IGNORE), "MPI_Test");
@@ -173,7 +176,7 @@ static bool keeps_copies(const mpi_comm *me)
 /* A rank that has left will not receive. A small message to it would be taken as sent. */
 static kolo_status check_receiver(mpi_comm *me, int to)
 {
-    KOLO_TRY(kolo_mpi_take_notes(me));
+    if (!me->shared) KOLO_TRY(kolo_mpi_take_notes(me));
     if (!kolo_mpi_has_left(me, to)) return KOLO_OK;
     return kolo_fail(KOLO_COMM, "rank %d has finished (kolo_finish), and receives no more messages", to);
 }
@@ -230,7 +233,7 @@ kolo_status kolo_mpi_probe(kolo_comm *comm, int from, int tag, bool *there, kolo
 
 static kolo_status wait_for_message(mpi_comm *me, int from, int tag, int *own, kolo_message *message)
 {
-    waiting wait = begin_wait(me, false, from, tag, 0);
+    waiting wait = {.partner = from, .tag = tag};
     kolo_status status = KOLO_OK;
     bool there = false;
     for (int turn = 0; !there && status == KOLO_OK; turn++) {

@@ -103,9 +103,9 @@ kolo_history *kolo_history_load_at(const char *path, kolo_here here);
  * A rank that does not come is named, too: if no further rank has come for KOLO_STALL_LIMIT seconds (an environment
  * variable; default 60; 0: no limit), the waiting ranks end the job: "rank 3 has not come for 60 s (KOLO_STALL_LIMIT):
  * ranks 0, 1, 2 wait in allreduce of 500 floats (cnn.c:31)". The time begins when a rank begins to wait. It begins anew
- * with each further rank that comes, and with each microbatch, read or download of a rank that has not come: a rank that
- * trains, evaluates or reads data is never ended. The limit must be larger than the time that a rank may spend in the
- * program's own code, or in writing a file, while others wait. A rank that is stopped by Ctrl-Z or held by a debugger does
+ * with each further rank that comes, and with each microbatch, read, download or message of a rank that has not come: a
+ * rank that trains, evaluates or reads data is never ended. The limit must be larger than the time that a rank may spend in
+ * the program's own code, or in writing a file, while others wait. A rank that is stopped by Ctrl-Z or held by a debugger does
  * not come, either: set the limit to 0 then. In a notebook, whose cells can be interrupted, the default is no limit.
  * The limit holds for kolo_receive() and kolo_send(), too (see there).
  *
@@ -359,8 +359,8 @@ kolo_status kolo_synchronize_at(kolo_handle handle, kolo_here here);
  * it is received as that type, or as char, and bytes are received as any type.
  *
  * A call that waits for KOLO_STALL_LIMIT seconds ends the job with a sentence that names both ranks: two ranks that send
- * each other a large message first wait for ever, for instance. The time begins anew with each microbatch, read or
- * download of any other rank. In a notebook, where the default is no limit, the call fails instead. A message to or from a
+ * each other a large message first wait for ever, for instance. The time begins anew with each microbatch, read, download
+ * or message of any other rank. In a notebook, where the default is no limit, the call fails instead. A message to or from a
  * rank that has called kolo_finish() fails at once. */
 typedef struct kolo_message {
     int from; /* rank */
@@ -425,7 +425,8 @@ bool kolo_probe_at(const kolo_probe_args *args, kolo_here here);
  * several devices the sums within a rank. Kolo keeps the pointer: the struct must remain valid as long as the model.
  *
  * While it runs, kolo_send() and kolo_receive() fail once they have waited for KOLO_STALL_LIMIT seconds (default 60, in a
- * notebook, too), and at once when .allreduce has returned a failure on another rank, and with them the whole call. It must receive all messages that it sends. */
+ * notebook, too), and at once when .allreduce has returned a failure on another rank, and with them the whole call.
+ * It must receive all messages that it sends. */
 struct kolo_own_comm {
     const char *name; /* "ring", for sentences */
     /* values[count] becomes the sum over all ranks, with the same bits on every rank. The count is the same on all ranks,

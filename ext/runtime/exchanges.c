@@ -217,9 +217,11 @@ static kolo_status check_tag(int tag, bool any)
     return kolo_fail(KOLO_INVALID, ".tag: wanted 0 to %d%s, got %d", KOLO_TAG_MOST, any ? " or KOLO_ANY_TAG" : "", tag);
 }
 
-/* Records the failure of a message of a learner's own all-reduce: see comm/own.h. */
+/* Records the failure of a message of a learner's own all-reduce: see comm/own.h. A message that has arrived is a sign
+ * of life to the ranks that wait for this one. */
 static kolo_status watched(kolo_status status)
 {
+    if (status == KOLO_OK) kolo_show_life();
     kolo_message_watch *watch = kolo_world_comm()->watch;
     if (watch && status != KOLO_OK && !watch->failed) {
         kolo_failure failure = kolo_failure_take();

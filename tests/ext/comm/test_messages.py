@@ -53,7 +53,7 @@ def test_a_rank_that_has_finished_is_known_at_once(programs, way, how, sentence)
 
 @pytest.mark.parametrize("way", ["messages", pytest.param("shared", marks=LONG)])
 def test_a_rank_at_work_is_waited_for(programs, way):
-    result = mpirun(3, programs[way], "work", threads=1000, stall_limit=1)
+    result = mpirun(3, programs[way], "work", threads=1000, stall_limit=1.5)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
