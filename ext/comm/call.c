@@ -295,7 +295,7 @@ static const char *members_text(const kolo_calls *calls, const bool *marked)
 /* Adds "ranks 0, 1 wait in …" for the first members that are not told yet, and marks those in the same call as told. */
 static bool tell_some(const kolo_calls *calls, const bool *came, bool *told, char *text, size_t size)
 {
-    bool *marked = calloc((size_t)calls->size, sizeof *marked);
+    bool *marked = calls->size > 0 ? calloc((size_t)calls->size, sizeof *marked) : NULL;
     const kolo_collective *first = NULL;
     int count = 0;
     for (int i = 0; i < calls->size && marked; i++) {

@@ -38,7 +38,8 @@ enum { HIDDEN, CHANGES, SHOWN }; /* kolo_shared_life.shows */
 /* A member's signs of life, and where it waits. */
 struct kolo_shared_life {
     _Alignas(KOLO_CACHE_LINE) _Atomic uint64_t count;
-    _Atomic int left; /* it makes no more calls */
+    /* Others look at `left` with each message that they send: not in a line that is written all the time. */
+    _Alignas(KOLO_CACHE_LINE) _Atomic int left; /* it makes no more calls */
     _Atomic int shows; /* SHOWN: the call in which it waits is in the next two */
     kolo_collective call;
     char group[GROUP_NAME]; /* of which group; "": the whole one */
