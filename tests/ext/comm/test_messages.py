@@ -16,9 +16,9 @@ def programs(tmp_path_factory):
 
 
 WAITS = {
-    "both-send": (r"kolo_send: rank \d has waited 1 s \(KOLO_STALL_LIMIT\) for rank \d to receive a message of 16777216 bytes with tag 0",
+    "both-send": (r"kolo_send: rank \d has waited 2 s \(KOLO_STALL_LIMIT\) for rank \d to receive a message of 16777216 bytes with tag 0",
                   r"; rank \d waits in kolo_send of 16777216 bytes to rank \d \(message_ranks\.c:\d+\)"),
-    "both-receive": (r"kolo_receive: rank \d has waited 1 s \(KOLO_STALL_LIMIT\) for a message from rank \d with tag 5",
+    "both-receive": (r"kolo_receive: rank \d has waited 2 s \(KOLO_STALL_LIMIT\) for a message from rank \d with tag 5",
                      r"; rank \d waits in kolo_receive from rank \d \(message_ranks\.c:\d+\)"),
 }
 
@@ -26,7 +26,7 @@ WAITS = {
 @pytest.mark.parametrize("how, way", [("both-send", "shared"), ("both-receive", "messages"),
                                       *(pytest.param(*case, marks=LONG) for case in (("both-receive", "shared"), ("both-send", "messages")))])
 def test_two_that_wait_for_each_other_are_named(programs, how, way):
-    result = mpirun(2, programs[way], how, threads=1000, stall_limit=1)
+    result = mpirun(2, programs[way], how, threads=1000, stall_limit=2)
     waited, there = WAITS[how]
     assert result.returncode == 1 and "went on" not in result.stdout
     assert re.search(r"message_ranks\.c:\d+: " + waited + (there if way == "shared" else ""), result.stderr), result.stderr
@@ -34,10 +34,10 @@ def test_two_that_wait_for_each_other_are_named(programs, how, way):
 
 @pytest.mark.long("a message and a collective")
 def test_a_message_and_a_collective(programs):
-    result = mpirun(2, programs["shared"], "crossed", threads=1000, stall_limit=1)
+    result = mpirun(2, programs["shared"], "crossed", threads=1000, stall_limit=2)
     assert result.returncode == 1
-    assert re.search(r"rank 0 has not come for 1 s.*; rank 0 waits in kolo_receive from rank 1 \(|"
-                     r"rank 0 has waited 1 s.*; rank 1 waits in barrier \(", result.stderr), result.stderr
+    assert re.search(r"rank 0 has not come for 2 s.*; rank 0 waits in kolo_receive from rank 1 \(|"
+                     r"rank 0 has waited 2 s.*; rank 1 waits in barrier \(", result.stderr), result.stderr
 
 
 @pytest.mark.parametrize("how, sentence", [
@@ -67,7 +67,7 @@ def test_a_message_is_received_as_what_it_was_sent(programs, way):
 
 
 def test_by_tf_config(programs):
-    for _, err, code in by_hand.run([programs["shared"], "both-receive"], 2, KOLO_STALL_LIMIT="1"):
+    for _, err, code in by_hand.run([programs["shared"], "both-receive"], 2, KOLO_STALL_LIMIT="2"):
         assert code == 1 and re.search(WAITS["both-receive"][0] + "|rank . .*has failed", err), err
     outcomes = by_hand.run([programs["shared"], "types"], 2)
     assert [code for _, _, code in outcomes] == [0, 0] and TYPES in outcomes[1][0], outcomes

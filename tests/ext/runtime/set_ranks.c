@@ -143,7 +143,7 @@ static int stall(int missing)
 static int cross(bool all)
 {
     const int pair[] = {1, 3};
-    setenv("KOLO_STALL_LIMIT", "1", 1); /* for the sets, whose ranks have all started now */
+    setenv("KOLO_STALL_LIMIT", "2", 1); /* for the sets, whose ranks have all started now */
     kolo_process_set *one = kolo_add_process_set(pair, 2), *other = kolo_add_process_set(pair, 2);
     float values[10] = {0};
     if (kolo_rank() == 1) kolo_allreduce(values, 10, .process_set = one);

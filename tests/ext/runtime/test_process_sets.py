@@ -67,9 +67,9 @@ def test_calls_of_different_sets_name_the_sets(programs, way, how, there):
     """Each of the two ranks waits for the other one, which nothing but the limit ends."""
     result = run(programs, way, how)
     assert result.returncode == 1 and "went on" not in result.stdout
-    first = (r"rank 3 has not come for 1 s \(KOLO_STALL_LIMIT\) to process set 1 \(ranks 1, 3\): rank 1 waits in allreduce of 10 floats \(set_ranks.c:\d+\)"
+    first = (r"rank 3 has not come for 2 s \(KOLO_STALL_LIMIT\) to process set 1 \(ranks 1, 3\): rank 1 waits in allreduce of 10 floats \(set_ranks.c:\d+\)"
              + (rf"; rank 3 waits in {there}" if way == "shared" else ""))
-    second = r"rank 1 has not come for 1 s \(KOLO_STALL_LIMIT\) to process set 2 \(ranks 1, 3\): rank 3 waits in barrier"
+    second = r"rank 1 has not come for 2 s \(KOLO_STALL_LIMIT\) to process set 2 \(ranks 1, 3\): rank 3 waits in barrier"
     second += r".*; rank 1 waits in allreduce of 10 floats \(set_ranks.c:\d+\) of process set 1 \(ranks 1, 3\)" if way == "shared" else ""
     assert re.search(first, result.stderr) or re.search(second, result.stderr), result.stderr
 
