@@ -119,9 +119,9 @@ const kolo_collective *kolo_calls_at(const kolo_calls *calls, int member)
 
 static const char *place_text(const kolo_collective *call)
 {
-    static const char *const own[] = {"kolo_allreduce",      "kolo_broadcast", "kolo_allgather",
-                                      "kolo_allgatherv",     "kolo_alltoall",  "kolo_alltoallv",
-                                      "kolo_reduce_scatter", "kolo_barrier",   "kolo_join"};
+    static const char *const own[] = {"kolo_allreduce", "kolo_broadcast", "kolo_allgather",      "kolo_allgatherv",
+                                      "kolo_alltoall",  "kolo_alltoallv", "kolo_reduce_scatter", "kolo_barrier",
+                                      "kolo_join",      "kolo_send",      "kolo_receive"};
     bool named = call->function[0] != '\0'; /* "kolo_fit" says more than its line alone */
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         size_t length = strlen(own[i]);
@@ -187,6 +187,12 @@ static const char *plain_text(const kolo_calls *calls, const kolo_collective *ca
     case KOLO_CALL_OWN: return kolo_phrase("an own allreduce of %s%s", elements_text(call), place);
     case KOLO_CALL_JOIN: return kolo_phrase("kolo_join%s", place);
     case KOLO_CALL_FINISH: return "kolo_finish";
+    case KOLO_CALL_SEND:
+        return kolo_phrase("kolo_send of %lld bytes to %s %d%s", bytes, calls->who, number_of(calls, call->root),
+                           place);
+    case KOLO_CALL_RECEIVE:
+        if (call->root == KOLO_ANY_RANK) return kolo_phrase("kolo_receive from any %s%s", calls->who, place);
+        return kolo_phrase("kolo_receive from %s %d%s", calls->who, number_of(calls, call->root), place);
     default: return "nothing";
     }
 }
@@ -209,7 +215,7 @@ static const char *difference_text(const kolo_collective *one, const kolo_collec
 static bool is_answered(const kolo_collective *call)
 {
     switch (call->operation) {
-    case KOLO_CALL_ALLREDUCE:
+    case KOLO_CALL_ALLREDUCE: return call->reduction != KOLO_REDUCE_ADASUM;
     case KOLO_CALL_BARRIER:
     case KOLO_CALL_ALLGATHERV:
     case KOLO_CALL_JOIN: return true;
@@ -232,11 +238,12 @@ static kolo_status check_joined(const kolo_calls *calls, int first)
     int joined = find_member(calls, true);
     if (joined < 0 || is_answered(call)) return KOLO_OK;
     return kolo_fail(KOLO_COMM,
-                     "%s %d has called kolo_join(), after which it takes part in allreduce, allgatherv and barrier "
+                     "%s %d has called kolo_join(), after which it takes part in allreduce%s, allgatherv and barrier "
                      "only: "
                      "%s %d called %s",
-                     calls->who, number_of(calls, joined), calls->who, number_of(calls, first),
-                     kolo_call_text(calls, call));
+                     calls->who, number_of(calls, joined),
+                     call->reduction == KOLO_REDUCE_ADASUM ? " (but not Adasum)" : "", calls->who,
+                     number_of(calls, first), kolo_call_text(calls, call));
 }
 
 kolo_status kolo_calls_compare(const kolo_calls *calls)
@@ -288,7 +295,7 @@ static const char *members_text(const kolo_calls *calls, const bool *marked)
 /* Adds "ranks 0, 1 wait in …" for the first members that are not told yet, and marks those in the same call as told. */
 static bool tell_some(const kolo_calls *calls, const bool *came, bool *told, char *text, size_t size)
 {
-    bool *marked = calloc((size_t)calls->size, sizeof *marked);
+    bool *marked = calls->size > 0 ? calloc((size_t)calls->size, sizeof *marked) : NULL;
     const kolo_collective *first = NULL;
     int count = 0;
     for (int i = 0; i < calls->size && marked; i++) {
@@ -320,8 +327,10 @@ kolo_status kolo_calls_stalled(const kolo_calls *calls, const bool *came, double
         count += missing[i];
     }
     for (int k = 0; k < CALLS_MOST && tell_some(calls, came, told, text, sizeof text); k++) {}
-    kolo_status status = kolo_fail(KOLO_COMM, "%s %s not come for %g s (KOLO_STALL_LIMIT): %s",
-                                   members_text(calls, missing), count == 1 ? "has" : "have", seconds, text);
+    const char *group = calls->group, *elsewhere = calls->elsewhere ? calls->elsewhere : "";
+    kolo_status status =
+        kolo_fail(KOLO_COMM, "%s %s not come for %g s (KOLO_STALL_LIMIT)%s%s: %s%s", members_text(calls, missing),
+                  count == 1 ? "has" : "have", seconds, group ? " to " : "", group ? group : "", text, elsewhere);
     free(missing);
     return status;
 }

@@ -25,6 +25,8 @@ typedef enum kolo_operation {
     KOLO_CALL_OWN, /* an all-reduce of a learner's own (own.h) */
     KOLO_CALL_JOIN, /* kolo_join(): the member answers the others' calls */
     KOLO_CALL_FINISH, /* kolo_finish(): the member will make no more calls */
+    KOLO_CALL_SEND, /* kolo_send(), kolo_receive() from member `root`: no collectives, but a member may wait in them */
+    KOLO_CALL_RECEIVE,
 } kolo_operation;
 
 /* Contains no pointers, because other processes read it. The members before `line` must be the same on all members of
@@ -73,6 +75,8 @@ typedef struct kolo_calls {
     int size;
     const char *who;
     const int *numbers; /* [size] of the members in sentences; NULL: their numbers in the group */
+    const char *group; /* "process set 2 (ranks 0, 1)"; NULL: all members */
+    const char *elsewhere; /* for kolo_calls_stalled(): where members that have not come wait; NULL: not known */
 } kolo_calls;
 const char *kolo_type_name(kolo_type type); /* "floats" */
 /* "allreduce of 500 floats (cnn.c:31)" */

@@ -55,13 +55,14 @@ typedef struct kolo_comm_kind {
     kolo_status (*meet)(kolo_comm *comm, const kolo_collective *call);
     /* Messages between two members, which are no collectives. send() returns when `data` may be changed; a message with
      * a few bytes is sent even if no member receives it yet. Messages of one sender with one tag are received in the
-     * order of their sending. Tags are 0 … KOLO_TAG_MOST. */
+     * order of their sending. Tags are kolo_tag_of()'s. */
     kolo_status (*send)(kolo_comm *comm, const void *data, size_t bytes, int to, int tag);
-    /* Waits for a message from `from` (or KOLO_ANY_RANK) with `tag` (or KOLO_ANY_TAG) and copies it to data[room].
-     * *message says whose it is, and its size. A message of more than `room` bytes stays where it is, and the call
-     * fails with KOLO_INVALID. */
+    /* Waits for a message from `from` (or KOLO_ANY_RANK) with `tag` (or any) and copies it to data[room]. *message says
+     * whose it is, its tag without the type, and its size. A message of more than `room` bytes or of another type stays
+     * where it is, and the call fails with KOLO_INVALID. */
     kolo_status (*receive)(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message);
-    /* Looks for such a message: *there says whether there is one, and then *message which. Does not wait. */
+    /* Looks for such a message, of any type: *there says whether there is one, and then *message which. Does not wait.
+     */
     kolo_status (*probe)(kolo_comm *comm, int from, int tag, bool *there, kolo_message *message);
     /* Makes a group of the members that give the same color, numbered in their order here; a member with a color below
      * 0 is in none, and its *part becomes NULL. A collective, although its members' calls are not compared. The caller
@@ -72,6 +73,9 @@ typedef struct kolo_comm_kind {
     kolo_status (*join)(kolo_comm *comm, int *last);
     /* barrier() only for the members that are threads of this process. NULL: there are none. */
     kolo_status (*wait_for_threads)(kolo_comm *comm);
+    /* Tells the other members that this one's part of the learner's all-reduce with that number (own.h) has failed, and
+     * why: their messages in it fail. NULL: members do not need it. */
+    void (*give_up)(kolo_comm *comm, int call, const char *why);
     void (*abort)(kolo_comm *comm);
     /* abort() only for the members that are threads of this process. Any thread may call it. NULL: there are none. */
     void (*abort_threads)(kolo_comm *comm);
@@ -86,10 +90,41 @@ typedef struct kolo_comm_kind {
 /* The sentence of a member whose call failed because another member aborted. The other member reports the reason. */
 #define KOLO_COMM_CALLED_OFF "another replica failed"
 
+/* A message's tag carries the type of its elements beside its tag of KOLO_TAG_BITS: a comm needs no place for it. The
+ * tag of a receive says which type it wants. A plain tag is one of floats. Programs have the tags 0 … KOLO_TAG_MOST;
+ * the others are the library's own: the timeline's (runtime/timeline.h), and from KOLO_TAG_NOTICE on those of the
+ * notices of kolo_fit() (training/fit_presence.c). */
+enum {
+    KOLO_TAG_BITS = 16,
+    KOLO_TAG_TYPES = KOLO_TYPE_BYTE + 1,
+    KOLO_TAG_TIMELINE = KOLO_TAG_MOST + 1,
+    KOLO_TAG_NOTICE,
+    KOLO_TAG_NOTICES = 4096
+};
+static inline int kolo_tag_of(int tag, kolo_type type)
+{
+    return tag == KOLO_ANY_TAG ? KOLO_ANY_TAG - (int)type : tag | (int)type << KOLO_TAG_BITS;
+}
+static inline bool kolo_tag_is_any(int tag)
+{
+    return tag < 0;
+}
+static inline kolo_type kolo_tag_type(int tag)
+{
+    return (kolo_type)(tag < 0 ? KOLO_ANY_TAG - tag : tag >> KOLO_TAG_BITS);
+}
+/* Without the type. */
+static inline int kolo_tag_plain(int tag)
+{
+    return tag < 0 ? KOLO_ANY_TAG : tag & ((1 << KOLO_TAG_BITS) - 1);
+}
+
 /* How messages are watched while a learner's own all-reduce uses them (own.h). */
 typedef struct kolo_message_watch {
     double limit; /* seconds after which a send() or receive() that waits fails; 0: none */
     bool copies; /* send() copies the data, so that the caller may free them after a failure */
+    int call; /* the number of the all-reduce, from 1 */
+    bool told; /* another member has given up this all-reduce */
     bool failed; /* a send() or receive() has failed; the later ones fail at once */
     char why[600]; /* the sentence of that failure */
 } kolo_message_watch;
@@ -98,6 +133,7 @@ struct kolo_comm {
     const kolo_comm_kind *kind;
     int rank, size;
     double patience; /* a factor of the limit of a wait for other members (call.h); 0 counts as 1 */
+    int own_calls; /* learners' all-reduces so far */
     kolo_message_watch *watch; /* NULL: messages are not watched. Threads' and a single member's never wait long */
 };
 

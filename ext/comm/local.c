@@ -51,7 +51,8 @@ struct local_group {
 
 static kolo_calls calls_of(const local_group *group)
 {
-    return (kolo_calls){&group->members[0].call, sizeof(member), group->size, "replica", NULL};
+    return (kolo_calls){
+        .first = &group->members[0].call, .stride = sizeof(member), .size = group->size, .who = "replica"};
 }
 
 /* A thread that works beside one that computes sleeps at once. */

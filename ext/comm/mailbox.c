@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "comm/call.h"
+
 typedef struct letter {
     struct letter *next;
     kolo_message message;
@@ -23,17 +25,40 @@ struct kolo_mailboxes {
     queue queues[];
 };
 
-kolo_status kolo_message_too_long(const kolo_message *message, size_t room)
+kolo_status kolo_message_check(const kolo_message *message, int tag, int wanted, size_t room)
 {
+    kolo_type sent = kolo_tag_type(tag), type = kolo_tag_type(wanted);
+    bool free = sent == type || sent == KOLO_TYPE_BYTE || type == KOLO_TYPE_BYTE || message->bytes == 0;
+    if (!free)
+        return kolo_fail(KOLO_INVALID, "wanted a message of %s, got one of %s from rank %d with tag %d",
+                         kolo_type_name(type), kolo_type_name(sent), message->from, message->tag);
+    if ((size_t)message->bytes <= room) return KOLO_OK;
     return kolo_fail(KOLO_INVALID, "wanted a message of at most %zu bytes, got %lld bytes from %d with tag %d", room,
                      (long long)message->bytes, message->from, message->tag);
 }
 
-kolo_status kolo_message_late(int rank, double seconds, int from, int tag)
+static kolo_status late(int rank, double seconds, const char *limit, int from, int tag)
 {
     const char *who = from == KOLO_ANY_RANK ? "any rank" : kolo_phrase("rank %d", from);
-    const char *which = tag == KOLO_ANY_TAG ? "any tag" : kolo_phrase("tag %d", tag);
-    return kolo_fail(KOLO_COMM, "rank %d has waited %g s for a message from %s with %s", rank, seconds, who, which);
+    const char *which = kolo_tag_is_any(tag) ? "any tag" : kolo_phrase("tag %d", kolo_tag_plain(tag));
+    return kolo_fail(KOLO_COMM, "rank %d has waited %g s%s for a message from %s with %s", rank, seconds, limit, who,
+                     which);
+}
+
+kolo_status kolo_message_late(int rank, double seconds, int from, int tag)
+{
+    return late(rank, seconds, "", from, tag);
+}
+
+kolo_status kolo_message_stalled(int rank, double seconds, int from, int tag)
+{
+    return late(rank, seconds, " (KOLO_STALL_LIMIT)", from, tag);
+}
+
+kolo_status kolo_message_never(int from)
+{
+    const char *who = from == KOLO_ANY_RANK ? "every other rank" : kolo_phrase("rank %d", from);
+    return kolo_fail(KOLO_COMM, "%s has finished (kolo_finish) without sending this message", who);
 }
 
 /* Whether a message is one that the receiver asks for. */
@@ -126,7 +151,7 @@ kolo_status kolo_mailboxes_receive(kolo_mailboxes *boxes, int me, void *data, si
     if (fits) taken = take_out(&boxes->queues[me], at);
     pthread_mutex_unlock(&boxes->lock);
     if (!there) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
-    if (!fits) return kolo_message_too_long(message, room);
+    if (!fits) return kolo_message_check(message, tag, tag, room);
     kolo_copy_bytes(data, taken->data, (size_t)message->bytes);
     free(taken);
     return KOLO_OK;

@@ -18,9 +18,13 @@ bool kolo_mailboxes_probe(kolo_mailboxes *boxes, int me, int from, int tag, kolo
 /* Ends the waits of all members, now and later: they fail with KOLO_COMM. */
 void kolo_mailboxes_abort(kolo_mailboxes *boxes);
 
-/* Fails because a message of more than `room` bytes was found. */
-kolo_status kolo_message_too_long(const kolo_message *message, size_t room);
-/* Fails because a rank has waited so many seconds for a message. */
+/* Fails if a message has more than `room` bytes, or elements of another type than the tag of the receive wants. Bytes
+ * receive any type, and any type receives bytes. `tag`: the message's own. */
+kolo_status kolo_message_check(const kolo_message *message, int tag, int wanted, size_t room);
+/* Fail because a rank has waited so many seconds for a message: as long as its watch allows; as the stall limit. */
 kolo_status kolo_message_late(int rank, double seconds, int from, int tag);
+kolo_status kolo_message_stalled(int rank, double seconds, int from, int tag);
+/* Fails because rank `from`, or all others for KOLO_ANY_RANK, will send no more messages. */
+kolo_status kolo_message_never(int from);
 
 #endif

@@ -176,7 +176,8 @@ static kolo_status prepare_messages(mpi_comm *me)
     kolo_life_tell(kolo_mpi_show_life);
     me->joined = calloc(size, sizeof *me->joined);
     if (me->comm.rank == 0) me->calls = calloc(size, sizeof *me->calls);
-    bool fine = me->joined && (me->calls || me->comm.rank != 0);
+    me->partners = calloc(size, sizeof *me->partners);
+    bool fine = me->joined && me->partners && (me->calls || me->comm.rank != 0);
     return fine ? KOLO_OK : kolo_fail_memory(size * sizeof *me->calls, "the ranks' calls");
 }
 
@@ -185,6 +186,7 @@ kolo_status kolo_mpi_prepare_meetings(mpi_comm *me)
     me->stall_limit = kolo_stall_limit();
     if (!me->shared) return me->comm.size > 1 ? prepare_messages(me) : KOLO_OK;
     watch_memory(me, me->shared, me->stall_limit);
+    if (!me->numbers) kolo_shared_return(me->shared);
     return KOLO_OK;
 }
 

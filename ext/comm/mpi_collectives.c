@@ -310,6 +310,7 @@ const kolo_comm_kind kolo_mpi_kind = {
     .send = kolo_mpi_send,
     .receive = kolo_mpi_receive,
     .probe = kolo_mpi_probe,
+    .give_up = kolo_mpi_give_up,
     .split = kolo_mpi_split,
     .join = kolo_mpi_join,
     .abort = mpi_abort,

@@ -23,6 +23,14 @@ typedef struct mpi_memory {
     size_t bytes;
 } mpi_memory;
 
+/* What another rank has noted (kolo_mpi_take_notes()). */
+typedef struct mpi_partner {
+    uint64_t life; /* signs of life */
+    bool left;     /* it makes no more calls */
+} mpi_partner;
+
+enum { MPI_WHY = 240 }; /* bytes of a reason that a rank notes */
+
 typedef struct mpi_comm mpi_comm;
 struct mpi_comm {
     kolo_comm comm;
@@ -38,15 +46,20 @@ struct mpi_comm {
     int joined_count;         /* 0: joined[] is not set */
     kolo_collective made;     /* with joined_count > 0: the call that they answer */
     double met;               /* when its ranks met for the last time, if they meet by messages */
-    mpi_comm *next;           /* in kolo_mpi_process.messaging */
-    int *numbers;             /* [size] of a part of the world (mpi_split.c): its ranks there; else NULL */
-    mpi_memory memory;        /* of a part, behind `shared` */
-    mpi_late_message *late;   /* messages whose send() gave up waiting */
+    mpi_partner *partners;    /* [size] without shared memory: what the other ranks have noted */
+    int given_up; /* the number of the last learner's all-reduce that another rank has given up; 0: none */
+    char why[MPI_WHY]; /* given_up: the reason */
+    mpi_comm *next; /* in kolo_mpi_process.messaging */
+    int *numbers; /* [size] of a part of the world (mpi_split.c): its ranks there; else NULL */
+    int parts; /* of the world: how often it was split */
+    char name[80]; /* of a part: "process set 2 (ranks 0, 1)" */
+    mpi_memory memory; /* of a part, behind `shared` */
+    mpi_late_message *late; /* messages whose send() gave up waiting */
 };
 
 /* The state of MPI, of which a process has only one. */
 typedef struct mpi_process {
-    pid_t process;      /* the process that started MPI; a forked child cannot use it */
+    pid_t process; /* the process that started MPI; a forked child cannot use it */
     pthread_mutex_t lock; /* held during every call of MPI between opening and closing a world: MPI serves one thread at
                              a time, and a rank's collectives may run in another thread than its messages (queue.h) */
     int rank; /* in MPI_COMM_WORLD */
@@ -118,6 +131,15 @@ kolo_status kolo_mpi_meet(kolo_comm *comm, const kolo_collective *call);
 kolo_status kolo_mpi_shared_result(mpi_comm *me, const kolo_shared *shared, kolo_status status);
 /* A sign of life to the ranks that may wait for this one, if it has not met them for a long time. */
 void kolo_mpi_show_life(void);
+/* Receives what the other ranks have noted: signs of life, that they leave, that they have given up. */
+kolo_status kolo_mpi_take_notes(mpi_comm *me);
+/* Whether that rank, or every other one for KOLO_ANY_RANK, makes no more calls. */
+bool kolo_mpi_has_left(const mpi_comm *me, int rank);
+/* The number of signs of life of all other ranks. */
+uint64_t kolo_mpi_life_of_others(const mpi_comm *me);
+void kolo_mpi_give_up(kolo_comm *comm, int call, const char *why);
+/* Ends the job after a failure, or just fails in a notebook. */
+kolo_status kolo_mpi_end_after(mpi_comm *me, kolo_status status);
 /* Ends the meetings of a comm that is closed. */
 void kolo_mpi_close_meetings(mpi_comm *me);
 /* Tells the other ranks that this one makes no more calls. */

@@ -11,6 +11,7 @@
  * to the ranks that have come. A rank that hears nothing for the whole limit knows that rank 0 is missing. */
 #include "comm/mpi_comm.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ enum {
     TAG_CALL = 1,
     TAG_VERDICT,
     TAG_REASON,
-    TAG_LIFE,
+    TAG_NOTE,
     TAG_JOINED
 }; /* on mpi_comm.handle, where exchanges have the tag 0 */
 enum { SAME = 1, DIFFERENT, HERE, ALIVE, JOINED }; /* verdicts */
@@ -53,9 +54,84 @@ static kolo_status end_together(mpi_comm *me, kolo_status status, bool speaks)
     return status;
 }
 
+kolo_status kolo_mpi_end_after(mpi_comm *me, kolo_status status)
+{
+    return end_together(me, status, true);
+}
+
 kolo_status kolo_mpi_shared_result(mpi_comm *me, const kolo_shared *shared, kolo_status status)
 {
     return end_together(me, status, shared->speaks);
+}
+
+/* ---------------------------------------------------------------- notes */
+
+/* A message of a rank to all others, which none of them waits for. Ranks that share memory see there who lives and who
+ * has left, and only note that they have given up. */
+typedef struct note {
+    int32_t kind;
+    int32_t call; /* GAVE_UP: the number of the learner's all-reduce */
+    char why[MPI_WHY];
+} note;
+enum { LIVES = 1, LEAVES, GAVE_UP };
+
+static void send_notes(mpi_comm *me, const note *sent)
+{
+    size_t bytes = sent->kind == GAVE_UP ? sizeof *sent : offsetof(note, why);
+    for (int i = 0; i < me->comm.size; i++)
+        if (i != me->comm.rank) MPI_Send(sent, (int)bytes, MPI_BYTE, i, TAG_NOTE, me->handle);
+}
+
+static void keep_note(mpi_comm *me, const note *taken, int from)
+{
+    if (me->partners && taken->kind == LIVES) me->partners[from].life++;
+    if (me->partners && taken->kind == LEAVES) me->partners[from].left = true;
+    if (taken->kind != GAVE_UP || taken->call <= me->given_up) return;
+    me->given_up = taken->call;
+    memcpy(me->why, taken->why, sizeof me->why);
+}
+
+kolo_status kolo_mpi_take_notes(mpi_comm *me)
+{
+    for (int there = 1; there;) {
+        MPI_Status status;
+        note taken = {0};
+        KOLO_TRY(kolo_mpi_check(me, MPI_Iprobe(MPI_ANY_SOURCE, TAG_NOTE, me->handle, &there, &status), "MPI_Iprobe"));
+        if (!there) return KOLO_OK;
+        KOLO_TRY(kolo_mpi_check(me,
+                                MPI_Recv(&taken, (int)sizeof taken, MPI_BYTE, status.MPI_SOURCE, TAG_NOTE, me->handle,
+                                         &status),
+                                "MPI_Recv"));
+        keep_note(me, &taken, status.MPI_SOURCE);
+    }
+    return KOLO_OK;
+}
+
+void kolo_mpi_give_up(kolo_comm *comm, int call, const char *why)
+{
+    note sent = {.kind = GAVE_UP, .call = call};
+    snprintf(sent.why, sizeof sent.why, "%.*s", MPI_WHY - 1, why);
+    kolo_mpi_lock();
+    send_notes((mpi_comm *)comm, &sent);
+    kolo_mpi_unlock();
+}
+
+bool kolo_mpi_has_left(const mpi_comm *me, int rank)
+{
+    if (!me->shared && !me->partners) return false; /* a world of one rank */
+    for (int i = 0; i < me->comm.size; i++) {
+        bool asked = rank == KOLO_ANY_RANK ? i != me->comm.rank : i == rank;
+        if (asked && !(me->shared ? kolo_shared_has_left(me->shared, i) : me->partners[i].left)) return false;
+    }
+    return true;
+}
+
+uint64_t kolo_mpi_life_of_others(const mpi_comm *me)
+{
+    uint64_t sum = 0;
+    if (me->shared) return kolo_shared_life_of_others(me->shared);
+    for (int i = 0; i < me->comm.size && me->partners; i++) sum += me->partners[i].life;
+    return sum;
 }
 
 /* ---------------------------------------------------------------- meeting by messages */
@@ -69,7 +145,6 @@ typedef struct meeting {
     kolo_stall stall;
     double begun;
     bool said; /* rank 0 has said that it is here */
-    uint64_t life; /* signs of life of ranks that had not come */
 } meeting;
 
 static kolo_status tell(mpi_comm *me, int rank, int verdict)
@@ -99,28 +174,24 @@ static kolo_status note_arrivals(meeting *m)
     return tell_all(m, HERE);
 }
 
-/* Receives the signs of life that the ranks have sent. */
-static kolo_status note_life(meeting *m)
+/* Signs of life of the ranks that have not come. */
+static uint64_t life_of_missing(const meeting *m)
 {
-    for (int there = 1; there;) {
-        MPI_Status status;
-        KOLO_TRY(kolo_mpi_check(m->me, MPI_Iprobe(MPI_ANY_SOURCE, TAG_LIFE, m->me->handle, &there, &status),
-                                "MPI_Iprobe"));
-        if (!there) return KOLO_OK;
-        KOLO_TRY(kolo_mpi_check(m->me, MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, TAG_LIFE, m->me->handle, &status),
-                                "MPI_Recv"));
-        m->life += !m->came[status.MPI_SOURCE];
-    }
-    return KOLO_OK;
+    uint64_t life = 0;
+    for (int i = 0; i < m->me->comm.size; i++)
+        if (!m->came[i]) life += m->me->partners[i].life;
+    return life;
 }
 
-/* With MPI's lock held. */
+/* With MPI's lock held. All ranks hear of it, since any of them may wait for a message; those that wait for a verdict
+ * hear it from rank 0 as one. */
 static void show_life(mpi_comm *me)
 {
     double now = kolo_now();
     if (me->stall_limit <= 0 || now - me->met < me->stall_limit / 4) return;
     me->met = now;
-    if (me->comm.rank > 0) MPI_Send(NULL, 0, MPI_BYTE, 0, TAG_LIFE, me->handle);
+    if (kolo_mpi_take_notes(me) != KOLO_OK) kolo_failure_take(); /* the next call will fail */
+    send_notes(me, &(note){.kind = LIVES});
     for (int i = 1, alive = ALIVE; i < me->comm.size && me->comm.rank == 0; i++)
         MPI_Send(&alive, 1, MPI_INT, i, TAG_VERDICT, me->handle);
 }
@@ -144,11 +215,17 @@ void kolo_mpi_close_meetings(mpi_comm *me)
     if (!kolo_mpi_process.messaging) kolo_life_tell(NULL);
     free(me->calls);
     free(me->joined);
+    free(me->partners);
 }
 
 static kolo_calls calls_of(const mpi_comm *me)
 {
-    return (kolo_calls){me->calls, sizeof *me->calls, me->comm.size, "rank", me->numbers};
+    return (kolo_calls){.first = me->calls,
+                        .stride = sizeof *me->calls,
+                        .size = me->comm.size,
+                        .who = "rank",
+                        .numbers = me->numbers,
+                        .group = me->numbers ? me->name : NULL};
 }
 
 /* Waits until all ranks have come. */
@@ -164,8 +241,8 @@ static kolo_status gather_calls(meeting *m)
     for (int turn = 0;; turn++) {
         KOLO_TRY(note_arrivals(m));
         if (m->count == me->comm.size) return KOLO_OK;
-        if (m->said) KOLO_TRY(note_life(m));
-        if (kolo_stall_passed(&m->stall, m->count, m->life))
+        if (m->said) KOLO_TRY(kolo_mpi_take_notes(me));
+        if (kolo_stall_passed(&m->stall, m->count, life_of_missing(m)))
             return end_together(me, kolo_calls_stalled(&calls, m->came, m->stall.limit), true);
         kolo_mpi_pause(me, turn);
     }
@@ -249,8 +326,9 @@ static kolo_status miss_the_first(mpi_comm *me, const kolo_collective *call)
 {
     const kolo_calls calls = {.who = "rank", .numbers = me->numbers};
     kolo_status status =
-        kolo_fail(KOLO_COMM, "rank %d has not come for %g s (KOLO_STALL_LIMIT): rank %d waits in %s", number_of(me, 0),
-                  me->stall_limit, number_of(me, me->comm.rank), kolo_call_text(&calls, call));
+        kolo_fail(KOLO_COMM, "rank %d has not come for %g s (KOLO_STALL_LIMIT)%s%s: rank %d waits in %s",
+                  number_of(me, 0), me->stall_limit, me->numbers ? " to " : "", me->numbers ? me->name : "",
+                  number_of(me, me->comm.rank), kolo_call_text(&calls, call));
     return end_together(me, status, true);
 }
 
@@ -330,6 +408,11 @@ void kolo_mpi_leave(mpi_comm *me)
 {
     kolo_collective call = kolo_call_make(KOLO_CALL_FINISH, 0);
     if (kolo_mpi_process.lost) return;
+    if (!me->shared && !me->numbers) {
+        kolo_mpi_lock();
+        send_notes(me, &(note){.kind = LEAVES});
+        kolo_mpi_unlock();
+    }
     if (me->shared) kolo_shared_leave(me->shared);
     else if (meet(me, &call, true) != KOLO_OK) kolo_failure_take();
 }

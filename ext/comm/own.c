@@ -1,6 +1,7 @@
 /* See own.h. */
 #include "comm/own.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "comm/call.h"
@@ -23,19 +24,22 @@ kolo_status kolo_own_comm_check(const kolo_own_comm *own)
                      kolo_own_comm_name(own));
 }
 
-/* A message that failed has told why; the sentence here is for a caller that reports it elsewhere. */
+/* A message that failed has told why; the sentence here is for a caller that reports it elsewhere. The other ranks may
+ * wait for messages of this one, which will not come, so they are told. */
 kolo_status kolo_own_allreduce(const kolo_own_comm *own, kolo_comm *ranks, kolo_message_watch watch, float *values,
                                int64_t count)
 {
+    watch.call = ++ranks->own_calls;
     ranks->watch = &watch;
     kolo_status status = own->allreduce(values, count, own->user);
     ranks->watch = NULL;
-    if (watch.failed)
-        return kolo_fail(KOLO_COMM, "comm %s: the sum of %lld floats failed: %s", kolo_own_comm_name(own),
-                         (long long)count, watch.why);
-    if (status == KOLO_OK) return KOLO_OK;
-    return kolo_fail(KOLO_COMM, "comm %s: the sum of %lld floats failed: .allreduce returned \"%s\" on rank %d",
-                     kolo_own_comm_name(own), (long long)count, kolo_status_name(status), ranks->rank);
+    if (status == KOLO_OK && !watch.failed) return KOLO_OK;
+    if (!watch.failed)
+        snprintf(watch.why, sizeof watch.why, ".allreduce returned \"%s\" on rank %d", kolo_status_name(status),
+                 ranks->rank);
+    if (!watch.told && ranks->kind->give_up) ranks->kind->give_up(ranks, watch.call, watch.why);
+    return kolo_fail(KOLO_COMM, "comm %s: the sum of %lld floats failed: %s", kolo_own_comm_name(own), (long long)count,
+                     watch.why);
 }
 
 /* ---------------------------------------------------------------- after a failure */
@@ -45,7 +49,8 @@ static kolo_status drop_message(kolo_comm *ranks, const kolo_message *found)
     kolo_message message;
     void *data = malloc((size_t)found->bytes + 1);
     if (!data) return kolo_fail_memory((size_t)found->bytes, "a message");
-    kolo_status status = ranks->kind->receive(ranks, data, (size_t)found->bytes, found->from, found->tag, &message);
+    kolo_status status = ranks->kind->receive(ranks, data, (size_t)found->bytes, found->from,
+                                              kolo_tag_of(found->tag, KOLO_TYPE_BYTE), &message);
     free(data);
     return status;
 }
@@ -69,19 +74,31 @@ void kolo_drop_messages(kolo_comm *ranks)
     kolo_failure_give(&failure);
 }
 
+/* Gives all members the failure of the first one that has failed. */
+static kolo_status share_failure(const own_comm *me, const kolo_failure *mine)
+{
+    size_t bytes = (size_t)me->ranks->size * sizeof *mine;
+    kolo_failure *all = malloc(bytes);
+    if (!all) return kolo_fail_memory(bytes, "the ranks' failures");
+    kolo_status status = me->ranks->kind->allgather(me->ranks, mine, sizeof *mine, all);
+    for (int r = 0; r < me->ranks->size && status == KOLO_OK; r++)
+        if (all[r].code != KOLO_OK) kolo_failure_give(&all[r]);
+    free(all);
+    return status == KOLO_OK ? KOLO_COMM : status;
+}
+
 /* Fails on all members if the call has failed on one. In a notebook they continue, so the remaining messages are
  * dropped. */
-static kolo_status agree(const own_comm *me, kolo_status status, int64_t count)
+static kolo_status agree(const own_comm *me, kolo_status status)
 {
     int32_t failed = status != KOLO_OK;
     kolo_failure failure = kolo_failure_take();
     KOLO_TRY(me->ranks->kind->allreduce(me->ranks, &failed, 1, KOLO_TYPE_INT32, KOLO_REDUCE_MAX));
     if (!failed) return KOLO_OK;
+    if (status == KOLO_OK) failure.code = KOLO_OK;
+    status = share_failure(me, &failure);
     if (kolo_in_notebook()) kolo_drop_messages(me->ranks);
-    kolo_failure_give(&failure);
-    if (status != KOLO_OK) return status;
-    return kolo_fail(KOLO_COMM, "comm %s: the sum of %lld floats failed on another rank", kolo_own_comm_name(me->own),
-                     (long long)count);
+    return status;
 }
 
 /* The members compare their counts first, as in every collective. A function that waits for ever because it is wrong is
@@ -94,7 +111,7 @@ static kolo_status own_allreduce(kolo_comm *comm, void *values, int64_t count, k
     kolo_collective call = kolo_call_own(count);
     KOLO_TRY(me->ranks->kind->meet(me->ranks, &call));
     kolo_message_watch watch = {.limit = kolo_message_limit(), .copies = kolo_in_notebook()};
-    return agree(me, kolo_own_allreduce(me->own, me->ranks, watch, values, count), count);
+    return agree(me, kolo_own_allreduce(me->own, me->ranks, watch, values, count));
 }
 
 /* ---------------------------------------------------------------- the comm of the ranks */
@@ -153,6 +170,11 @@ static kolo_status own_probe(kolo_comm *comm, int from, int tag, bool *there, ko
     return ranks_of(comm)->kind->probe(ranks_of(comm), from, tag, there, message);
 }
 
+static void own_give_up(kolo_comm *comm, int call, const char *why)
+{
+    if (ranks_of(comm)->kind->give_up) ranks_of(comm)->kind->give_up(ranks_of(comm), call, why);
+}
+
 static void own_abort(kolo_comm *comm)
 {
     ranks_of(comm)->kind->abort(ranks_of(comm));
@@ -181,6 +203,7 @@ static const kolo_comm_kind own_kind = {
     .send = own_send,
     .receive = own_receive,
     .probe = own_probe,
+    .give_up = own_give_up,
     .abort = own_abort,
     .aborted = own_aborted,
     .close = own_close,

@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "comm/call.h"
 #include "core/clock.h"
@@ -16,7 +15,7 @@ typedef struct queue {
     kolo_comm *below;
     struct queue
         *whole; /* of a part: the group's queue, whose requests and direct calls its own wait for. Else itself */
-    pid_t process;
+    int forks; /* of this process's line when the queue was opened */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
@@ -27,6 +26,38 @@ typedef struct queue {
 } queue;
 
 static _Thread_local const queue *own; /* in the thread of a queue: that queue */
+
+/* ---------------------------------------------------------------- fork */
+
+/* The ranks know only the process that joined them. A child of fork() has copies of its connections and of the memory
+ * that ranks share: used by both, they would mix up calls and numbers. So a child's calls fail before they reach the
+ * comm below. */
+static int forks; /* since the first process of this one's line opened a queue; only fork() changes it */
+
+static void count_fork(void)
+{
+    forks++;
+    kolo_life_count_at(NULL); /* a child at work is no sign of life of its parent */
+    kolo_life_tell(NULL);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, count_fork);
+}
+
+static bool is_forked(const queue *q)
+{
+    return q->forks != forks;
+}
+
+static kolo_status check_process(const queue *q)
+{
+    if (!is_forked(q)) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED,
+                     "wanted a call by the process that has joined the ranks, got one by a child that "
+                     "it has forked: end the child with _exit()");
+}
 
 /* ---------------------------------------------------------------- the thread */
 
@@ -79,17 +110,19 @@ static kolo_status start_thread(queue *q)
 
 /* ---------------------------------------------------------------- direct calls */
 
-/* Takes the comm below for a direct call, after all requests. A request's own collectives do not wait for it. */
-static kolo_comm *enter(kolo_comm *comm)
+/* Takes *below, the comm below, for a direct call, after all requests. A request's own collectives do not wait for it.
+ */
+static kolo_status enter(kolo_comm *comm, kolo_comm **below)
 {
     queue *q = ((queue *)comm)->whole;
-    kolo_comm *below = ((queue *)comm)->below;
-    if (own == q) return below;
+    *below = ((queue *)comm)->below;
+    if (own == q) return KOLO_OK;
+    KOLO_TRY(check_process(q));
     pthread_mutex_lock(&q->lock);
     while (q->busy || q->first) pthread_cond_wait(&q->changed, &q->lock);
     q->busy = true;
     pthread_mutex_unlock(&q->lock);
-    return below;
+    return KOLO_OK;
 }
 
 static kolo_status leave(kolo_comm *comm, kolo_status status)
@@ -132,21 +165,24 @@ static kolo_status queue_allreduce(kolo_comm *comm, void *values, int64_t count,
                                    kolo_reduce_op reduction)
 {
     event made = begin(KOLO_SPAN_REDUCE, "allreduce", (size_t)count * kolo_type_bytes(type));
-    kolo_comm *below = enter(comm);
+    kolo_comm *below;
+    KOLO_TRY(enter(comm, &below));
     return end(comm, &made, below->kind->allreduce(below, values, count, type, reduction));
 }
 
 static kolo_status queue_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
 {
     event made = begin(KOLO_SPAN_COLLECTIVE, "broadcast", bytes);
-    kolo_comm *below = enter(comm);
+    kolo_comm *below;
+    KOLO_TRY(enter(comm, &below));
     return end(comm, &made, below->kind->broadcast(below, data, bytes, root));
 }
 
 static kolo_status queue_allgather(kolo_comm *comm, const void *data, size_t bytes, void *all)
 {
     event made = begin(KOLO_SPAN_COLLECTIVE, "allgather", bytes);
-    kolo_comm *below = enter(comm);
+    kolo_comm *below;
+    KOLO_TRY(enter(comm, &below));
     return end(comm, &made, below->kind->allgather(below, data, bytes, all));
 }
 
@@ -154,7 +190,8 @@ static kolo_status queue_allgatherv(kolo_comm *comm, const void *data, void *all
                                     const size_t *offsets)
 {
     event made = begin(KOLO_SPAN_COLLECTIVE, "allgatherv", bytes[comm->rank]);
-    kolo_comm *below = enter(comm);
+    kolo_comm *below;
+    KOLO_TRY(enter(comm, &below));
     return end(comm, &made, below->kind->allgatherv(below, data, all, bytes, offsets));
 }
 
@@ -163,7 +200,8 @@ static kolo_status queue_alltoallv(kolo_comm *comm, const void *send, const size
                                    const size_t *receive_offsets)
 {
     event made = begin(KOLO_SPAN_COLLECTIVE, "alltoallv", sum_of(send_bytes, comm->size));
-    kolo_comm *below = enter(comm);
+    kolo_comm *below;
+    KOLO_TRY(enter(comm, &below));
     return end(comm, &made,
                below->kind->alltoallv(below, send, send_bytes, send_offsets, receive, receive_bytes, receive_offsets));
 }
@@ -171,28 +209,32 @@ static kolo_status queue_alltoallv(kolo_comm *comm, const void *send, const size
 static kolo_status queue_barrier(kolo_comm *comm)
 {
     event made = begin(KOLO_SPAN_WAIT, "ranks", 0);
-    kolo_comm *below = enter(comm);
+    kolo_comm *below;
+    KOLO_TRY(enter(comm, &below));
     return end(comm, &made, below->kind->barrier(below));
 }
 
 static kolo_status queue_meet(kolo_comm *comm, const kolo_collective *call)
 {
     event made = begin(KOLO_SPAN_WAIT, "ranks", 0);
-    kolo_comm *below = enter(comm);
+    kolo_comm *below;
+    KOLO_TRY(enter(comm, &below));
     return end(comm, &made, below->kind->meet(below, call));
 }
 
 static kolo_status queue_wait_for_threads(kolo_comm *comm)
 {
     event made = begin(KOLO_SPAN_WAIT, "threads", 0);
-    kolo_comm *below = enter(comm);
+    kolo_comm *below;
+    KOLO_TRY(enter(comm, &below));
     return end(comm, &made, below->kind->wait_for_threads(below));
 }
 
 static kolo_status queue_join(kolo_comm *comm, int *last)
 {
     event made = begin(KOLO_SPAN_WAIT, "ranks that join", 0);
-    kolo_comm *below = enter(comm);
+    kolo_comm *below;
+    KOLO_TRY(enter(comm, &below));
     return end(comm, &made, below->kind->join(below, last));
 }
 
@@ -201,7 +243,8 @@ static kolo_status open_queue(kolo_comm *below, queue *whole, kolo_comm **comm);
 static kolo_status queue_split(kolo_comm *comm, int color, kolo_comm **part)
 {
     event made = begin(KOLO_SPAN_COLLECTIVE, "split", 0);
-    kolo_comm *below = enter(comm), *part_below = NULL;
+    kolo_comm *below, *part_below = NULL;
+    KOLO_TRY(enter(comm, &below));
     KOLO_TRY(end(comm, &made, below->kind->split(below, color, &part_below)));
     *part = NULL;
     return part_below ? open_queue(part_below, ((queue *)comm)->whole, part) : KOLO_OK;
@@ -209,36 +252,46 @@ static kolo_status queue_split(kolo_comm *comm, int color, kolo_comm **part)
 
 /* ---------------------------------------------------------------- calls that do not wait for requests */
 
-/* The comm below of a message, with the caller's watch. */
-static kolo_comm *below_of_message(kolo_comm *comm)
+/* Sets *below to the comm below of a message, with the caller's watch. */
+static kolo_status find_below(kolo_comm *comm, kolo_comm **below)
 {
-    kolo_comm *below = ((queue *)comm)->below;
-    below->watch = comm->watch;
-    return below;
+    KOLO_TRY(check_process(((queue *)comm)->whole));
+    *below = ((queue *)comm)->below;
+    (*below)->watch = comm->watch;
+    return KOLO_OK;
 }
 
 static kolo_status queue_send(kolo_comm *comm, const void *data, size_t bytes, int to, int tag)
 {
-    kolo_comm *below = below_of_message(comm);
+    kolo_comm *below;
+    KOLO_TRY(find_below(comm, &below));
     return below->kind->send(below, data, bytes, to, tag);
 }
 
 static kolo_status queue_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message)
 {
-    kolo_comm *below = below_of_message(comm);
+    kolo_comm *below;
+    KOLO_TRY(find_below(comm, &below));
     return below->kind->receive(below, data, room, from, tag, message);
 }
 
 static kolo_status queue_probe(kolo_comm *comm, int from, int tag, bool *there, kolo_message *message)
 {
-    kolo_comm *below = ((queue *)comm)->below;
+    kolo_comm *below;
+    KOLO_TRY(find_below(comm, &below));
     return below->kind->probe(below, from, tag, there, message);
+}
+
+static void queue_give_up(kolo_comm *comm, int call, const char *why)
+{
+    kolo_comm *below = ((queue *)comm)->below;
+    if (!is_forked(((queue *)comm)->whole)) below->kind->give_up(below, call, why);
 }
 
 static void queue_abort(kolo_comm *comm)
 {
     kolo_comm *below = ((queue *)comm)->below;
-    below->kind->abort(below);
+    if (!is_forked(((queue *)comm)->whole)) below->kind->abort(below);
 }
 
 static void queue_abort_threads(kolo_comm *comm)
@@ -264,9 +317,11 @@ static void queue_lose(kolo_comm *comm)
 /* A part's comm below is closed with it, by all members of the part. */
 static void close_part(queue *q)
 {
-    kolo_comm *below = enter(&q->comm);
-    below->kind->close(below);
-    leave(&q->comm, KOLO_OK);
+    kolo_comm *below;
+    if (!is_forked(q->whole) && enter(&q->comm, &below) == KOLO_OK) {
+        below->kind->close(below);
+        leave(&q->comm, KOLO_OK);
+    }
     free(q);
 }
 
@@ -277,7 +332,7 @@ static void queue_close(kolo_comm *comm)
         close_part(q);
         return;
     }
-    if (q->process == getpid()) { /* otherwise the thread stayed with the parent of fork() */
+    if (!is_forked(q)) { /* otherwise the thread stayed with the parent */
         pthread_mutex_lock(&q->lock);
         q->closing = true;
         pthread_cond_broadcast(&q->changed);
@@ -303,6 +358,7 @@ static const kolo_comm_kind all_calls = {
     .split = queue_split,
     .join = queue_join,
     .wait_for_threads = queue_wait_for_threads,
+    .give_up = queue_give_up,
     .abort = queue_abort,
     .abort_threads = queue_abort_threads,
     .aborted = queue_aborted,
@@ -319,13 +375,14 @@ static kolo_status open_queue(kolo_comm *below, queue *whole, kolo_comm **comm)
     if (!below->kind->split) q->kind.split = NULL;
     if (!below->kind->join) q->kind.join = NULL;
     if (!below->kind->wait_for_threads) q->kind.wait_for_threads = NULL;
+    if (!below->kind->give_up) q->kind.give_up = NULL;
     if (!below->kind->abort_threads) q->kind.abort_threads = NULL;
     if (!below->kind->aborted) q->kind.aborted = NULL;
     if (!below->kind->lose) q->kind.lose = NULL;
     q->comm = (kolo_comm){.kind = &q->kind, .rank = below->rank, .size = below->size};
     q->below = below;
     q->whole = whole ? whole : q;
-    q->process = getpid();
+    q->forks = forks;
     *comm = &q->comm;
     if (whole) return KOLO_OK;
     pthread_mutex_init(&q->lock, NULL);
@@ -335,6 +392,8 @@ static kolo_status open_queue(kolo_comm *below, queue *whole, kolo_comm **comm)
 
 kolo_status kolo_comm_queue_open(kolo_comm *below, kolo_comm **comm)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
     return open_queue(below, NULL, comm);
 }
 
@@ -347,8 +406,7 @@ static bool is_queue(const kolo_comm *comm)
 
 static kolo_status enqueue(queue *q, kolo_request *request)
 {
-    if (q->process != getpid())
-        return kolo_fail(KOLO_UNSUPPORTED, "the ranks' communication stayed in the process that was forked");
+    KOLO_TRY(check_process(q));
     pthread_mutex_lock(&q->lock);
     kolo_status status = start_thread(q);
     if (status == KOLO_OK) {
@@ -382,11 +440,17 @@ bool kolo_request_is_done(const kolo_request *request)
     return atomic_load(&request->done);
 }
 
+kolo_status kolo_comm_queue_check(const kolo_comm *comm)
+{
+    return is_queue(comm) ? check_process(((const queue *)comm)->whole) : KOLO_OK;
+}
+
 /* Takes the lock even where the request is done: its thread may still hold it, and the caller may free the request. */
 kolo_status kolo_request_wait(kolo_request *request)
 {
     if (is_queue(request->comm)) {
         queue *q = ((queue *)request->comm)->whole;
+        KOLO_TRY(check_process(q));
         pthread_mutex_lock(&q->lock);
         while (!atomic_load(&request->done)) pthread_cond_wait(&q->changed, &q->lock);
         pthread_mutex_unlock(&q->lock);
@@ -399,6 +463,7 @@ void kolo_comm_queue_drop(kolo_comm *comm)
 {
     if (!is_queue(comm)) return;
     queue *q = ((queue *)comm)->whole;
+    if (is_forked(q)) return;
     pthread_mutex_lock(&q->lock);
     for (kolo_request *request = q->first; request; request = request->next) {
         request->failure = (kolo_failure){.code = KOLO_COMM, .text = KOLO_COMM_CALLED_OFF};

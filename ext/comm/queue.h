@@ -39,6 +39,9 @@ kolo_status kolo_request_start(kolo_comm *comm, kolo_request *request,
 bool kolo_request_is_done(const kolo_request *request);
 /* Waits for a request that was started, and fails as it has failed. */
 kolo_status kolo_request_wait(kolo_request *request);
+/* Fails if this process is a child that was forked after the queue was opened. Its other calls fail, too, except on a
+ * comm that is no queue. */
+kolo_status kolo_comm_queue_check(const kolo_comm *comm);
 /* Fails the requests that have not begun yet: for a member that has failed and will not start what the other members
  * wait for. */
 void kolo_comm_queue_drop(kolo_comm *comm);

@@ -7,6 +7,7 @@
  * comparison needs no barrier of its own. */
 #include "comm/shared.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,9 +33,17 @@ struct kolo_shared_record {
     _Atomic unsigned turn; /* the member's turn, plus 1, that the call belongs to; set after `call` */
 };
 
-/* A member's signs of life. */
+enum { GROUP_NAME = 80 };
+enum { HIDDEN, CHANGES, SHOWN }; /* kolo_shared_life.shows */
+
+/* A member's signs of life, and where it waits. */
 struct kolo_shared_life {
     _Alignas(KOLO_CACHE_LINE) _Atomic uint64_t count;
+    /* Others look at `left` with each message that they send: not in a line that is written all the time. */
+    _Alignas(KOLO_CACHE_LINE) _Atomic int left; /* it makes no more calls */
+    _Atomic int shows; /* SHOWN: the call in which it waits is in the next two */
+    kolo_collective call;
+    char group[GROUP_NAME]; /* of which group; "": the whole one */
 };
 
 /* Bytes of a chunk: whole cache lines. */
@@ -82,12 +91,13 @@ kolo_status kolo_shared_open(kolo_shared *shared, void *memory, int rank, int si
     return KOLO_OK;
 }
 
-kolo_status kolo_shared_open_part(kolo_shared *shared, const kolo_shared *whole, const int *numbers, void *memory,
-                                  int rank, int size)
+kolo_status kolo_shared_open_part(kolo_shared *shared, const kolo_shared *whole, const int *numbers, const char *name,
+                                  void *memory, int rank, int size)
 {
     KOLO_TRY(open_memory(shared, memory, rank, size));
     shared->whole = whole;
     shared->numbers = numbers;
+    shared->group = name;
     return KOLO_OK;
 }
 
@@ -98,12 +108,77 @@ void kolo_shared_close(kolo_shared *shared)
     *shared = (kolo_shared){0};
 }
 
+/* ---------------------------------------------------------------- what members know of each other */
+
+static struct kolo_shared_life *own_life(const kolo_shared *shared)
+{
+    return shared->whole ? own_life(shared->whole) : &shared->lives[shared->rank];
+}
+
+static const struct kolo_shared_life *life_in(const kolo_shared *shared, int member)
+{
+    return shared->whole ? life_in(shared->whole, shared->numbers[member]) : &shared->lives[member];
+}
+
+void kolo_shared_return(kolo_shared *shared)
+{
+    atomic_store(&own_life(shared)->left, 0);
+}
+
+bool kolo_shared_has_left(const kolo_shared *shared, int member)
+{
+    return atomic_load(&shared->lives[member].left) != 0;
+}
+
+uint64_t kolo_shared_life_of_others(const kolo_shared *shared)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < shared->size; i++)
+        if (i != shared->rank) sum += atomic_load_explicit(&shared->lives[i].count, memory_order_relaxed);
+    return sum;
+}
+
+bool kolo_shared_show_wait(const kolo_shared *shared, const kolo_collective *call)
+{
+    struct kolo_shared_life *own = own_life(shared);
+    int hidden = HIDDEN;
+    if (!atomic_compare_exchange_strong(&own->shows, &hidden, CHANGES)) return false;
+    own->call = *call;
+    if (call->root >= 0 && shared->numbers) own->call.root = shared->numbers[call->root];
+    snprintf(own->group, sizeof own->group, "%s", shared->group ? shared->group : "");
+    atomic_store(&own->shows, SHOWN);
+    return true;
+}
+
+void kolo_shared_hide_wait(const kolo_shared *shared)
+{
+    atomic_store(&own_life(shared)->shows, HIDDEN);
+}
+
+const char *kolo_shared_wait_text(const kolo_shared *shared, int member)
+{
+    const struct kolo_shared_life *of = life_in(shared, member);
+    if (atomic_load(&of->shows) != SHOWN) return "";
+    kolo_collective call = of->call;
+    char group[GROUP_NAME];
+    memcpy(group, of->group, sizeof group);
+    group[sizeof group - 1] = '\0';
+    if (atomic_load(&of->shows) != SHOWN) return ""; /* it may have been another call's half */
+    const kolo_calls names = {.who = "rank"};
+    return kolo_phrase("; rank %d waits in %s%s%s", shared->numbers ? shared->numbers[member] : member,
+                       kolo_call_text(&names, &call), group[0] ? " of " : "", group);
+}
+
 /* ---------------------------------------------------------------- meeting */
 
 static kolo_calls calls_of(const kolo_shared *shared, unsigned turn)
 {
-    return (kolo_calls){&shared->records[turn % 2][0].call, sizeof(struct kolo_shared_record), shared->size, "rank",
-                        shared->numbers};
+    return (kolo_calls){.first = &shared->records[turn % 2][0].call,
+                        .stride = sizeof(struct kolo_shared_record),
+                        .size = shared->size,
+                        .who = "rank",
+                        .numbers = shared->numbers,
+                        .group = shared->group};
 }
 
 /* A member's wait for the others. */
@@ -111,13 +186,8 @@ typedef struct waiting {
     const kolo_shared *shared;
     unsigned turn;
     kolo_stall stall;
+    bool shown; /* the others can see in which call this member waits */
 } waiting;
-
-static uint64_t life_of(const kolo_shared *shared, int member)
-{
-    if (shared->whole) return life_of(shared->whole, shared->numbers[member]);
-    return atomic_load_explicit(&shared->lives[member].count, memory_order_relaxed);
-}
 
 /* came[] may be NULL; *life becomes the number of signs of life of those that have not come. */
 static int count_arrived(const waiting *wait, bool *came, uint64_t *life)
@@ -127,7 +197,7 @@ static int count_arrived(const waiting *wait, bool *came, uint64_t *life)
     for (int i = 0; i < wait->shared->size; i++) {
         bool here = atomic_load(&wait->shared->records[wait->turn % 2][i].turn) == wait->turn + 1;
         if (came) came[i] = here;
-        if (!here) *life += life_of(wait->shared, i);
+        if (!here) *life += atomic_load_explicit(&life_in(wait->shared, i)->count, memory_order_relaxed);
         count += here;
     }
     return count;
@@ -138,6 +208,10 @@ static bool has_stalled(void *argument)
     waiting *wait = argument;
     uint64_t life;
     if (wait->shared->idle) wait->shared->idle();
+    if (!wait->shown) {
+        const struct kolo_shared_record *own = &wait->shared->records[wait->turn % 2][wait->shared->rank];
+        wait->shown = kolo_shared_show_wait(wait->shared, &own->call);
+    }
     int came = count_arrived(wait, NULL, &life);
     return kolo_stall_passed(&wait->stall, came, life) && came < wait->shared->size;
 }
@@ -150,6 +224,12 @@ static kolo_status say_who_is_missing(kolo_shared *shared, const waiting *wait)
     uint64_t life;
     count_arrived(wait, came, &life);
     kolo_calls calls = calls_of(shared, wait->turn);
+    char elsewhere[400] = "";
+    for (int i = 0; i < shared->size; i++) {
+        size_t length = strlen(elsewhere);
+        if (!came[i]) snprintf(elsewhere + length, sizeof elsewhere - length, "%s", kolo_shared_wait_text(shared, i));
+    }
+    calls.elsewhere = elsewhere;
     kolo_status status = kolo_calls_stalled(&calls, came, wait->stall.limit);
     free(came);
     return status;
@@ -192,7 +272,10 @@ static kolo_status gather_calls(kolo_shared *shared, unsigned turn, const kolo_c
     int64_t begun = kolo_timeline_begin();
     kolo_barrier_result result = kolo_barrier_watched_wait(&shared->head->barrier, shared->size, true, &watch);
     kolo_timeline_end(begun, KOLO_SPAN_WAIT, "ranks");
-    if (result == KOLO_BARRIER_LEFT) return say_who_is_missing(shared, &wait);
+    kolo_status stalled = result == KOLO_BARRIER_LEFT ? say_who_is_missing(shared, &wait) : KOLO_OK;
+    /* After a stall the job ends, and the members of other groups may look where this one waits. */
+    if (wait.shown && (stalled == KOLO_OK || kolo_in_notebook())) kolo_shared_hide_wait(shared);
+    KOLO_TRY(stalled);
     kolo_calls calls = calls_of(shared, turn);
     shared->speaks = shared->rank == find_speaker(&calls);
     shared->joined_count = kolo_calls_joined(&calls, shared->joined, &shared->made);
@@ -215,6 +298,7 @@ void kolo_shared_leave(kolo_shared *shared)
 {
     kolo_collective call = kolo_call_make(KOLO_CALL_FINISH, 0);
     put_record(shared, shared->turn++, &call);
+    if (!shared->whole) atomic_store(&own_life(shared)->left, 1);
     kolo_barrier_arrive(&shared->head->barrier, shared->size);
 }
 

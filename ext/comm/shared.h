@@ -24,6 +24,7 @@ struct kolo_shared {
     struct kolo_shared_life *lives; /* [size] in the shared memory; not used in a part */
     const kolo_shared *whole; /* of a part of a group: the group, whose memory has the members' signs of life */
     const int *numbers; /* [size] of a part: the members' numbers in that group, which sentences give; else NULL */
+    const char *group; /* of a part: its name in sentences */
     void **slots[2]; /* [2][size] places in the shared memory, each for one chunk of a member */
     void **sources;  /* [size] what the current chunk is reduced from */
     bool *joined;    /* [size] the members that answer the current call (kolo_join()) */
@@ -41,10 +42,10 @@ struct kolo_shared {
 /* Bytes of shared memory for a group. The memory must be all zeros before the first member opens it. */
 size_t kolo_shared_bytes(int size);
 kolo_status kolo_shared_open(kolo_shared *shared, void *memory, int rank, int size);
-/* The same for some members of a group, which stays open longer. numbers[size]: theirs in the group; the caller keeps
- * them. */
-kolo_status kolo_shared_open_part(kolo_shared *shared, const kolo_shared *whole, const int *numbers, void *memory,
-                                  int rank, int size);
+/* The same for some members of a group, which stays open longer. numbers[size]: theirs in the group; name: the part's
+ * in sentences; the caller keeps both. */
+kolo_status kolo_shared_open_part(kolo_shared *shared, const kolo_shared *whole, const int *numbers, const char *name,
+                                  void *memory, int rank, int size);
 void kolo_shared_close(kolo_shared *shared); /* does not free the shared memory */
 
 /* As in kolo_comm_kind. They fail if the members' calls differ, on all members, or if a member does not come within the
@@ -58,5 +59,19 @@ kolo_status kolo_shared_meet(kolo_shared *shared, const kolo_collective *call);
 void kolo_shared_answer_allreduce(kolo_shared *shared);
 /* Tells the others that this member makes no more calls; does not wait for them. */
 void kolo_shared_leave(kolo_shared *shared);
+
+/* --- of the whole group: what members that wait in no collective know of each other --- */
+
+/* Takes kolo_shared_leave() back: this member begins anew, before the others do. */
+void kolo_shared_return(kolo_shared *shared);
+bool kolo_shared_has_left(const kolo_shared *shared, int member);
+/* The number of signs of life of all other members. */
+uint64_t kolo_shared_life_of_others(const kolo_shared *shared);
+/* Shows the others in which call this member waits, for their sentences. Returns false if it shows another one already.
+ * kolo_shared_hide_wait() ends it. */
+bool kolo_shared_show_wait(const kolo_shared *shared, const kolo_collective *call);
+void kolo_shared_hide_wait(const kolo_shared *shared);
+/* "; rank 1 waits in barrier (cnn.c:12)" for a member that shows where it waits; else "". */
+const char *kolo_shared_wait_text(const kolo_shared *shared, int member);
 
 #endif

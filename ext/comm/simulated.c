@@ -176,6 +176,11 @@ static kolo_status simulated_wait_for_threads(kolo_comm *comm)
     return below(comm)->kind->wait_for_threads(below(comm));
 }
 
+static void simulated_give_up(kolo_comm *comm, int call, const char *why)
+{
+    below(comm)->kind->give_up(below(comm), call, why);
+}
+
 static void simulated_abort(kolo_comm *comm)
 {
     below(comm)->kind->abort(below(comm));
@@ -222,6 +227,7 @@ kolo_status kolo_comm_simulated_open(kolo_comm *under, kolo_comm **comm)
                                .split = has->split ? simulated_split : NULL,
                                .join = has->join ? simulated_join : NULL,
                                .wait_for_threads = has->wait_for_threads ? simulated_wait_for_threads : NULL,
+                               .give_up = has->give_up ? simulated_give_up : NULL,
                                .abort = simulated_abort,
                                .abort_threads = has->abort_threads ? simulated_abort_threads : NULL,
                                .aborted = has->aborted ? simulated_aborted : NULL,

@@ -16,7 +16,7 @@
 
 static kolo_calls calls_of(const zmq_comm *me)
 {
-    return (kolo_calls){me->calls, sizeof *me->calls, me->comm.size, "rank", NULL};
+    return (kolo_calls){.first = me->calls, .stride = sizeof *me->calls, .size = me->comm.size, .who = "rank"};
 }
 
 /* Takes the calls that have arrived; returns the number of ranks that have come. A rank that has left makes no more
@@ -240,6 +240,7 @@ const kolo_comm_kind kolo_zmq_kind = {
     .send = kolo_zmq_send,
     .receive = kolo_zmq_receive,
     .probe = kolo_zmq_probe,
+    .give_up = kolo_zmq_give_up,
     .abort = zmq_abort,
     .aborted = zmq_aborted,
     .close = zmq_close_comm,

@@ -33,18 +33,20 @@ typedef enum letter_kind {
     LETTER_MESSAGE,   /* of kolo_send() */
     LETTER_LIFE,      /* a sign of life, of a rank that computes */
     LETTER_FAILED,    /* the sender goes, because a rank has failed */
+    LETTER_GAVE_UP,   /* the sender's part of a learner's all-reduce has failed; a text says why */
 } letter_kind;
 
 /* The first bytes of every letter. */
 typedef struct letter_head {
     uint32_t kind; /* letter_kind */
-    int32_t tag;   /* of a LETTER_MESSAGE; of a LETTER_FAILED the rank that failed first */
+    int32_t tag; /* of a LETTER_MESSAGE; of a LETTER_FAILED the rank that failed first; of a LETTER_GAVE_UP the number
+                    of the all-reduce */
 } letter_head;
 
 /* The contents of a higher rank's greeting. */
 typedef struct greeting {
-    uint64_t job;      /* a hash of all addresses: the ranks of one job have the same */
-    uint32_t version;  /* KOLO_PLUGIN_VERSION */
+    uint64_t job; /* a hash of all addresses: the ranks of one job have the same */
+    uint32_t version; /* KOLO_PLUGIN_VERSION */
     int32_t rank;
 } greeting;
 
@@ -54,7 +56,7 @@ typedef struct letter {
     letter_head head;
     int from;
     zmq_msg_t message; /* with the head */
-    const char *data;  /* [bytes] behind the head */
+    const char *data; /* [bytes] behind the head */
     size_t bytes;
 } letter;
 
@@ -63,10 +65,10 @@ typedef struct letter {
 typedef struct peer {
     void *link, *monitor; /* a lower rank: the connection to it, and the reports on that; a higher rank: NULL */
     unsigned char identity[IDENTITY]; /* of a higher rank */
-    int descriptor;                   /* of a higher rank's connection */
-    bool present;                     /* it has joined */
+    int descriptor; /* of a higher rank's connection */
+    bool present; /* it has joined */
     bool left, failed, gone; /* it has finished in order; has said that it failed; its connection is closed */
-    uint64_t life;           /* signs of life that have arrived */
+    uint64_t life; /* signs of life that have arrived */
 } peer;
 
 typedef struct zmq_comm {
@@ -74,19 +76,21 @@ typedef struct zmq_comm {
     kolo_cluster cluster;
     uint64_t job;
     void *context, *listener, *monitor; /* monitor: the reports on the listener's connections */
-    zmq_pollitem_t *items;              /* [item_count] everything that may have something to read */
+    zmq_pollitem_t *items; /* [item_count] everything that may have something to read */
     int item_count;
-    peer *peers;            /* [size] */
-    letter *first, **end;   /* the letters that have arrived and were not taken yet, oldest first */
-    pthread_mutex_t lock;   /* of the sockets, the peers and the letters */
-    atomic_int waiting;     /* threads that wait for the lock */
+    peer *peers; /* [size] */
+    letter *first, **end; /* the letters that have arrived and were not taken yet, oldest first */
+    pthread_mutex_t lock; /* of the sockets, the peers and the letters */
+    atomic_int waiting; /* threads that wait for the lock */
     kolo_collective *calls; /* [size] of the current meeting */
-    double stall_limit;     /* seconds; 0: none */
-    _Atomic double met;     /* when the ranks met for the last time */
+    double stall_limit; /* seconds; 0: none */
+    _Atomic double met; /* when the ranks met for the last time */
     unsigned char identity[IDENTITY];
     atomic_bool aborted;
-    int culprit;  /* the rank whose failure ended the job; this one, as long as no other has failed */
+    int culprit; /* the rank whose failure ended the job; this one, as long as no other has failed */
     int refusals; /* that lower ranks have sent */
+    int given_up; /* the number of the last learner's all-reduce that another rank has given up; 0: none */
+    char why[240]; /* given_up: the reason */
 } zmq_comm;
 
 extern const kolo_comm_kind kolo_zmq_kind;
@@ -119,6 +123,7 @@ kolo_status kolo_zmq_check_peers(zmq_comm *me);
 kolo_status kolo_zmq_send(kolo_comm *comm, const void *data, size_t bytes, int to, int tag);
 kolo_status kolo_zmq_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message);
 kolo_status kolo_zmq_probe(kolo_comm *comm, int from, int tag, bool *there, kolo_message *message);
+void kolo_zmq_give_up(kolo_comm *comm, int call, const char *why);
 
 /* --- zmq_join.c --- */
 

@@ -4,6 +4,7 @@
  * has joined when all lower ranks have answered and all higher ranks have greeted. A process whose TF_CONFIG names
  * another job, or a rank that is there already, is refused. It gives up only when it is refused again and again: at
  * first the other one may be a rank of a job that is about to end. */
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +160,30 @@ static kolo_status take_answers(zmq_comm *me)
     return KOLO_OK;
 }
 
+/* Whether no address belongs to the name of the host. The look-up may take some seconds. */
+static bool is_unknown(const char *address)
+{
+    char host[KOLO_TASK_ADDRESS];
+    struct addrinfo *found = NULL;
+    size_t length = (size_t)(strrchr(address, ':') - address);
+    bool brackets = address[0] == '[' && length > 2;
+    snprintf(host, sizeof host, "%.*s", (int)(brackets ? length - 2 : length), address + brackets);
+    int result = getaddrinfo(host, NULL, NULL, &found);
+    if (result == 0) freeaddrinfo(found);
+    return result == EAI_NONAME || result == EAI_AGAIN || result == EAI_FAIL;
+}
+
+/* Adds which of the ranks that have not joined have a host whose name says nothing here. */
+static void add_unknown(const zmq_comm *me, char *text, size_t room)
+{
+    for (int r = 0; r < me->comm.size; r++) {
+        size_t used = strlen(text);
+        const char *address = me->cluster.addresses[r];
+        if (r != me->comm.rank && !me->peers[r].present && is_unknown(address))
+            snprintf(text + used, room - used, "; no address is known for the host of %s", address);
+    }
+}
+
 /* Writes "rank 1 (host:2222), rank 2 (host:2223)" of the ranks that have not joined; returns their number. The first of
  * them will be the reason if the job ends. */
 static int list_missing(zmq_comm *me, char *text, size_t room)
@@ -179,7 +204,7 @@ static int list_missing(zmq_comm *me, char *text, size_t room)
 
 static kolo_status wait_for_all(zmq_comm *me)
 {
-    char missing[512];
+    char missing[700];
     double begun = kolo_now(), greeted = 0;
     bool said = false;
     while (list_missing(me, missing, sizeof missing) > 0) {
@@ -188,9 +213,11 @@ static kolo_status wait_for_all(zmq_comm *me)
         for (int r = 0; again && r < me->comm.rank; r++)
             if (!me->peers[r].present) KOLO_TRY(greet(me, r));
         if (again) greeted = now;
-        if (!said && now - begun > MOMENT) fprintf(stderr, "rank %d waits for %s\n", me->comm.rank, missing);
-        said = said || now - begun > MOMENT;
-        if (me->stall_limit > 0 && now - begun > me->stall_limit)
+        bool late = me->stall_limit > 0 && now - begun > me->stall_limit, tell = !said && now - begun > MOMENT;
+        if (late || tell) add_unknown(me, missing, sizeof missing);
+        if (tell) fprintf(stderr, "rank %d waits for %s\n", me->comm.rank, missing);
+        said = said || tell;
+        if (late)
             return kolo_fail(KOLO_COMM, "TF_CONFIG: after %g s (KOLO_STALL_LIMIT) rank %d still waits for %s",
                              me->stall_limit, me->comm.rank, missing);
         KOLO_TRY(kolo_zmq_pump(me, 100));

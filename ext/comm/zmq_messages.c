@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,6 +125,11 @@ static bool note(zmq_comm *me, const letter *arrived)
         memcpy(&call, arrived->data, sizeof call);
         if (call.operation == KOLO_CALL_FINISH) from->left = true;
         return true;
+    case LETTER_GAVE_UP:
+        if (arrived->head.tag <= me->given_up) return false;
+        me->given_up = arrived->head.tag;
+        snprintf(me->why, sizeof me->why, "%.*s", (int)arrived->bytes, arrived->data);
+        return false;
     case LETTER_WELCOME:
     case LETTER_REFUSED:
     case LETTER_DATA:
@@ -234,7 +240,8 @@ static letter **look_for(zmq_comm *me, letter_kind kind, int from, int tag)
 {
     letter **at = &me->first;
     for (; *at; at = &(*at)->next) {
-        bool fits = (from == KOLO_ANY_RANK || (*at)->from == from) && (tag == KOLO_ANY_TAG || (*at)->head.tag == tag);
+        bool tagged = kolo_tag_is_any(tag) || kolo_tag_plain((*at)->head.tag) == kolo_tag_plain(tag);
+        bool fits = (from == KOLO_ANY_RANK || (*at)->from == from) && tagged;
         if ((*at)->head.kind == (uint32_t)kind && fits) break;
     }
     return at;
@@ -302,12 +309,15 @@ kolo_status kolo_zmq_send(kolo_comm *comm, const void *data, size_t bytes, int t
     return kolo_zmq_post((zmq_comm *)comm, to, (letter_head){LETTER_MESSAGE, tag}, data, bytes);
 }
 
-/* Whether there is such a message, and which. */
-static bool describe(zmq_comm *me, int from, int tag, kolo_message *message)
+/* Whether there is such a message, and which; *own becomes its tag with the type. */
+static bool describe(zmq_comm *me, int from, int tag, int *own, kolo_message *message)
 {
     lock(me);
     const letter *found = *look_for(me, LETTER_MESSAGE, from, tag);
-    if (found) *message = (kolo_message){.from = found->from, .tag = found->head.tag, .bytes = (int64_t)found->bytes};
+    if (found) {
+        *own = found->head.tag;
+        *message = (kolo_message){.from = found->from, .tag = kolo_tag_plain(*own), .bytes = (int64_t)found->bytes};
+    }
     unlock(me);
     return found;
 }
@@ -315,32 +325,65 @@ static bool describe(zmq_comm *me, int from, int tag, kolo_message *message)
 kolo_status kolo_zmq_probe(kolo_comm *comm, int from, int tag, bool *there, kolo_message *message)
 {
     zmq_comm *me = (zmq_comm *)comm;
+    int own;
     KOLO_TRY(kolo_zmq_pump(me, 0));
-    *there = describe(me, from, tag, message);
+    *there = describe(me, from, tag, &own, message);
     return KOLO_OK;
 }
 
-/* Fails if this rank has waited longer for a message than its watch allows. Sending never waits. */
-static kolo_status check_watch(const zmq_comm *me, double begun, int from, int tag)
+void kolo_zmq_give_up(kolo_comm *comm, int call, const char *why)
 {
-    const kolo_message_watch *watch = me->comm.watch;
-    if (!watch || watch->limit <= 0 || kolo_now() - begun <= watch->limit) return KOLO_OK;
+    zmq_comm *me = (zmq_comm *)comm;
+    for (int r = 0; r < comm->size; r++)
+        if (kolo_zmq_hears(me, r) &&
+            kolo_zmq_post(me, r, (letter_head){LETTER_GAVE_UP, call}, why, strlen(why)) != KOLO_OK)
+            kolo_failure_take();
+}
+
+/* In a learner's all-reduce: fails if another rank has given it up, or this one has waited longer than it may. */
+static kolo_status check_watch(zmq_comm *me, double begun, int from, int tag)
+{
+    kolo_message_watch *watch = me->comm.watch;
+    lock(me);
+    watch->told = me->given_up == watch->call;
+    if (watch->told) kolo_fail(KOLO_COMM, "%s", me->why);
+    unlock(me);
+    if (watch->told) return KOLO_COMM;
+    if (watch->limit <= 0 || kolo_now() - begun <= watch->limit) return KOLO_OK;
     return kolo_message_late(me->comm.rank, watch->limit, from, tag);
+}
+
+/* Fails if this rank has waited too long for a message. Sending never waits. A rank at work, which will come to the
+ * message later, may be another one than its sender, which waits for it in turn. */
+static kolo_status check_wait(zmq_comm *me, kolo_stall *stall, double begun, int from, int tag)
+{
+    uint64_t life = 0;
+    bool left = true;
+    if (me->comm.watch) KOLO_TRY(check_watch(me, begun, from, tag));
+    for (int r = 0; r < me->comm.size; r++) {
+        if (r == me->comm.rank) continue;
+        life += kolo_zmq_life(me, r);
+        left = left && ((from != KOLO_ANY_RANK && r != from) || kolo_zmq_has_left(me, r));
+    }
+    if (left) return kolo_message_never(from);
+    if (me->comm.watch || !kolo_stall_passed(stall, 0, life)) return KOLO_OK;
+    if (from != KOLO_ANY_RANK) me->culprit = from;
+    return kolo_message_stalled(me->comm.rank, stall->limit, from, tag);
 }
 
 kolo_status kolo_zmq_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message)
 {
     zmq_comm *me = (zmq_comm *)comm;
+    kolo_stall stall = {.limit = me->stall_limit};
     double begun = kolo_now();
+    int own;
     KOLO_TRY(kolo_zmq_pump(me, 0));
-    while (!describe(me, from, tag, message)) {
+    while (!describe(me, from, tag, &own, message)) {
         KOLO_TRY(kolo_zmq_check_peers(me));
-        if (from != KOLO_ANY_RANK && kolo_zmq_has_left(me, from))
-            return kolo_fail(KOLO_COMM, "rank %d has finished without sending this message", from);
-        KOLO_TRY(check_watch(me, begun, from, tag));
+        KOLO_TRY(check_wait(me, &stall, begun, from, tag));
         KOLO_TRY(kolo_zmq_pump(me, ZMQ_TURN));
     }
-    if ((size_t)message->bytes > room) return kolo_message_too_long(message, room);
+    KOLO_TRY(kolo_message_check(message, own, tag, room));
     letter *found = kolo_zmq_find(me, LETTER_MESSAGE, from, tag);
     kolo_copy_bytes(data, found->data, found->bytes);
     kolo_zmq_free_letter(found);

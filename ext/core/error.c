@@ -21,6 +21,8 @@ static _Thread_local kolo_error last = {.text = "", .file = ""};
 static _Thread_local uint64_t said[SAID_MOST];    /* hashes of the sentences that were printed; 0: unused */
 static _Thread_local unsigned said_count;
 static atomic_bool failed;
+static atomic_int calls_running;                  /* threads within a public call */
+static _Atomic(const char *) first_call;          /* the call that began when no other one ran */
 static struct {
     int rank, size;
 } job = {0, 1};                                   /* set by kolo_error_speak_as() */
@@ -72,7 +74,9 @@ kolo_scope kolo_enter(const char *function, kolo_here here)
 {
     kolo_scope outer = current;
     current = (kolo_scope){.here = here, .function = function};
-    if (depth++ == 0) pending.code = KOLO_OK;
+    if (depth++ > 0) return outer;
+    pending.code = KOLO_OK;
+    if (atomic_fetch_add(&calls_running, 1) == 0) atomic_store(&first_call, function);
     return outer;
 }
 
@@ -89,6 +93,12 @@ void kolo_scope_take_over(kolo_scope scope)
 bool kolo_is_outermost(void)
 {
     return depth == 1;
+}
+
+const char *kolo_call_around(void)
+{
+    int own = depth == 1 ? 1 : 0;
+    return atomic_load(&calls_running) > own ? atomic_load(&first_call) : NULL;
 }
 
 static const char *file_name(const char *path)
@@ -166,7 +176,7 @@ kolo_status(kolo_leave)(kolo_scope scope, kolo_status status)
 {
     if (status != KOLO_OK) publish(&current, status);
     pending.code = KOLO_OK;
-    depth--;
+    if (--depth == 0) atomic_fetch_sub(&calls_running, 1);
     current = scope;
     return status;
 }

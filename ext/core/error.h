@@ -66,6 +66,9 @@ void kolo_failure_say(void);
 /* Whether the running public call is not nested in another one. Only the outermost call may take back a requested stop.
  */
 bool kolo_is_outermost(void);
+/* The name of a public call that runs in this process beside the running one: around it, as kolo_fit() is around the
+ * calls of a callback, or in another thread. NULL: there is none. For calls that take away what others use. */
+const char *kolo_call_around(void);
 
 /* A failure that is passed from the thread where it occurred to the thread that waits for that one. */
 typedef struct kolo_failure {

@@ -7,7 +7,7 @@
 
 #include <kolo.h>
 
-#define KOLO_PLUGIN_VERSION 5
+#define KOLO_PLUGIN_VERSION 6
 
 struct kolo_machine;
 

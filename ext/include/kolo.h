@@ -100,7 +100,8 @@ kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here);
 
 /* Leaves the job. Returns the exit code for main(): 0; 1 if any call failed since the start or the last
  * kolo_clear_error(), or if stdout could not be written; 2 if kolo_init() found a wrong environment variable. With
- * several ranks, a rank that failed ends the whole job. */
+ * several ranks, a rank that failed ends the whole job. In a callback of a call that runs, or in a child of fork(), it
+ * only fails: a child has no ranks, and its collectives fail, too. */
 int kolo_finish(void);
 
 int kolo_rank(void);       /* 0 … size-1 */

@@ -103,11 +103,11 @@ kolo_history *kolo_history_load_at(const char *path, kolo_here here);
  * A rank that does not come is named, too: if no further rank has come for KOLO_STALL_LIMIT seconds (an environment
  * variable; default 60; 0: no limit), the waiting ranks end the job: "rank 3 has not come for 60 s (KOLO_STALL_LIMIT):
  * ranks 0, 1, 2 wait in allreduce of 500 floats (cnn.c:31)". The time begins when a rank begins to wait. It begins anew
- * with each further rank that comes, and with each microbatch, read or download of a rank that has not come: a rank that
- * trains, evaluates or reads data is never ended. The limit must be larger than the time that a rank may spend in the
- * program's own code, or in writing a file, while others wait. A rank that is stopped by Ctrl-Z or held by a debugger does
+ * with each further rank that comes, and with each microbatch, read, download or message of a rank that has not come: a
+ * rank that trains, evaluates or reads data is never ended. The limit must be larger than the time that a rank may spend in
+ * the program's own code, or in writing a file, while others wait. A rank that is stopped by Ctrl-Z or held by a debugger does
  * not come, either: set the limit to 0 then. In a notebook, whose cells can be interrupted, the default is no limit.
- * Waiting in kolo_receive() and kolo_send() has no limit.
+ * The limit holds for kolo_receive() and kolo_send(), too (see there).
  *
  * With KOLO_HIERARCHICAL_ALLREDUCE=1 in the environment of all ranks, an all-reduce over several hosts goes host by host:
  * the ranks of a host reduce in memory that they share, then the first ranks of the hosts by MPI, and the others read the
@@ -149,7 +149,9 @@ typedef enum kolo_type {
 /* Some of the ranks, as Horovod's process sets. Collectives with .process_set are between its members alone: sizes and
  * orders in their comments are then those of the set, while .root stays a rank of the job. Only the members call them; on
  * any other rank such a call fails. Members compare their calls and wait for one another as all ranks do, and sentences
- * give the members' ranks in the job. */
+ * give the members' ranks in the job. Ranks that are in several sets must call them in the same order, which nothing
+ * compares: each rank then waits in another set, until KOLO_STALL_LIMIT ends the job with a sentence that names the sets by
+ * the order of their kolo_add_process_set(), from 1: "process set 2 (ranks 0, 1)". */
 typedef struct kolo_process_set kolo_process_set;
 /* Makes a set of ranks[count], in any order; within the set they are numbered in the order of their ranks. All ranks of
  * the job must call it with the same ranks, also those that are not in the set. NULL on failure: a rank that does not
@@ -171,7 +173,8 @@ typedef struct kolo_allreduce_args {
     const kolo_process_set *process_set; /* default: all ranks */
 } kolo_allreduce_args;
 
-/* values[count] becomes the sum over all ranks, or another reduction by .op, with the same bits on every rank. */
+/* values[count] becomes the sum over all ranks, or another reduction by .op, with the same bits on every rank. After
+ * another rank's kolo_join() KOLO_REDUCE_ADASUM fails. */
 #define kolo_allreduce(...)                                                                                            \
     kolo_allreduce_at(&(const kolo_allreduce_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__), KOLO_HERE)
 kolo_status kolo_allreduce_at(const kolo_allreduce_args *args, kolo_type type, kolo_here here);
@@ -297,7 +300,7 @@ kolo_status kolo_barrier_at(const kolo_barrier_args *args, kolo_here here);
 /* For ranks that run out of data at different times, as Horovod's join: a rank that has nothing more to do calls it, and
  * returns when all ranks have. Until then it takes part in the calls of the others:
  *   kolo_allreduce, kolo_grouped_allreduce: with zeros, which means nothing: a sum, a minimum, a maximum or a product is
- *     that over the other ranks. A mean is their sum divided by the number of all ranks.
+ *     that over the other ranks. A mean is their sum divided by the number of all ranks. KOLO_REDUCE_ADASUM fails.
  *   kolo_allgatherv: with 0 elements, and its count is 0.
  *   kolo_barrier.
  * Any other collective of all ranks fails while a rank has joined, and so do kolo_fit() and kolo_train_on_batch() under
@@ -352,7 +355,13 @@ bool kolo_poll_at(kolo_handle handle, kolo_here here);
 kolo_status kolo_synchronize_at(kolo_handle handle, kolo_here here);
 
 /* Messages from one rank to another. They are no collectives: only the two ranks call. Messages of one rank with one tag
- * are received in the order in which they were sent. A message has at most 2³⁰ bytes. */
+ * are received in the order in which they were sent. A message has at most 2³⁰ bytes. It carries the type of its elements:
+ * it is received as that type, or as char, and bytes are received as any type.
+ *
+ * A call that waits for KOLO_STALL_LIMIT seconds ends the job with a sentence that names both ranks: two ranks that send
+ * each other a large message first wait for ever, for instance. The time begins anew with each microbatch, read, download
+ * or message of any other rank. In a notebook, where the default is no limit, the call fails instead. A message to or from a
+ * rank that has called kolo_finish() fails at once. */
 typedef struct kolo_message {
     int from; /* rank */
     int tag;
@@ -386,7 +395,8 @@ typedef struct kolo_receive_args {
     kolo_message *message; /* becomes the message's sender, tag and size; NULL: not wanted */
 } kolo_receive_args;
 
-/* Waits for a message. A message with more elements stays where it is, and the call fails with KOLO_INVALID. */
+/* Waits for a message. A message with more elements, or of another type, stays where it is, and the call fails with
+ * KOLO_INVALID. */
 #define kolo_receive(...)                                                                                              \
     kolo_receive_at(&(const kolo_receive_args){._ = 0, __VA_ARGS__}, KOLO_TYPE_OF_FIRST_(__VA_ARGS__), KOLO_HERE)
 kolo_status kolo_receive_at(const kolo_receive_args *args, kolo_type type, kolo_here here);
@@ -415,11 +425,13 @@ bool kolo_probe_at(const kolo_probe_args *args, kolo_here here);
  * several devices the sums within a rank. Kolo keeps the pointer: the struct must remain valid as long as the model.
  *
  * While it runs, kolo_send() and kolo_receive() fail once they have waited for KOLO_STALL_LIMIT seconds (default 60, in a
- * notebook, too), and with them the whole call. It must receive all messages that it sends. */
+ * notebook, too), and at once when .allreduce has returned a failure on another rank, and with them the whole call.
+ * It must receive all messages that it sends. */
 struct kolo_own_comm {
     const char *name; /* "ring", for sentences */
     /* values[count] becomes the sum over all ranks, with the same bits on every rank. The count is the same on all ranks,
-     * and may be 0. If it returns another status than KOLO_OK on one rank, the training fails on all. */
+     * and may be 0. If it returns another status than KOLO_OK on one rank, the training fails on all, with a
+     * sentence that names that rank and the status. */
     kolo_status (*allreduce)(float *values, int64_t count, void *user);
     void *user; /* yours */
     bool in_rank_order; /* each sum is ((x₀ + x₁) + x₂) + …, where xᵣ is rank r's value: kolo_check_comm() then demands

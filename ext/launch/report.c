@@ -226,9 +226,10 @@ static int report_mpirun(struct job *job)
     if (early >= 0) {
         const struct job_rank *rank = &job->rank[early];
         output_say(&job->output,
-                   "rank %d (%s, pid %ld): exited with code 0 before MPI_Finalize, while other ranks needed it", early,
-                   rank->host, rank->pid);
-        may_restart(job, "rank %d exited before MPI_Finalize", early);
+                   "rank %d (%s, pid %ld): exited with code 0 before MPI_Finalize or kolo_finish(), while other ranks "
+                   "needed it",
+                   early, rank->host, rank->pid);
+        may_restart(job, "rank %d exited before MPI_Finalize or kolo_finish()", early);
     } else if (abort >= 0) {
         return report_rank(job, abort);
     } else {

@@ -124,7 +124,8 @@ static const char *sentence_of(const check *c, const finding *found, int rank, i
     long long element = (long long)found->element, of = (long long)count;
     switch (found->defect) {
     case WRITES_OUTSIDE:
-        return kolo_phrase("comm %s: wanted values[0 … %lld], got a write to values[%lld] on rank %d", name, of - 1,
+        return kolo_phrase("comm %s: wanted %s, got a write to values[%lld] on rank %d", name,
+                           of > 0 ? kolo_phrase("values[0 … %lld]", of - 1) : "no write to values[] of 0 floats",
                            element, rank);
     case WRONG:
         return kolo_phrase("comm %s: wanted %.9g in element %lld of %lld on rank %d, got %.9g", name,

@@ -31,9 +31,9 @@ static kolo_status answer(kolo_comm *comm, int64_t (*clock)(void), int rank)
     kolo_message message;
     for (int i = 0; i < ROUNDS; i++) {
         int64_t now = 0;
-        KOLO_TRY(comm->kind->receive(comm, &now, sizeof now, rank, KOLO_TIMELINE_TAG, &message));
+        KOLO_TRY(comm->kind->receive(comm, &now, sizeof now, rank, KOLO_TAG_TIMELINE, &message));
         now = clock();
-        KOLO_TRY(comm->kind->send(comm, &now, sizeof now, rank, KOLO_TIMELINE_TAG));
+        KOLO_TRY(comm->kind->send(comm, &now, sizeof now, rank, KOLO_TAG_TIMELINE));
     }
     return KOLO_OK;
 }
@@ -44,8 +44,8 @@ static kolo_status ask(kolo_comm *comm, int64_t (*clock)(void), int64_t *offset,
     *error = INT64_MAX;
     for (int i = 0; i < ROUNDS; i++) {
         int64_t sent = clock(), theirs = 0;
-        KOLO_TRY(comm->kind->send(comm, &sent, sizeof sent, 0, KOLO_TIMELINE_TAG));
-        KOLO_TRY(comm->kind->receive(comm, &theirs, sizeof theirs, 0, KOLO_TIMELINE_TAG, &message));
+        KOLO_TRY(comm->kind->send(comm, &sent, sizeof sent, 0, KOLO_TAG_TIMELINE));
+        KOLO_TRY(comm->kind->receive(comm, &theirs, sizeof theirs, 0, KOLO_TAG_TIMELINE, &message));
         int64_t trip = clock() - sent;
         if (trip / 2 >= *error) continue;
         *error = trip / 2;

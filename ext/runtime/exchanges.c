@@ -206,6 +206,7 @@ static kolo_status check_partner(int rank, bool any, const char *name)
 {
     bool other = rank >= 0 && rank < kolo_size() && rank != kolo_rank();
     if (other || (any && rank == KOLO_ANY_RANK)) return KOLO_OK;
+    if (kolo_size() == 1) return kolo_fail(KOLO_INVALID, "there is no other rank %s: the job has 1 rank", name);
     return kolo_fail(KOLO_INVALID, "wanted another rank (0 to %d, not %d)%s %s, got %d", kolo_size() - 1, kolo_rank(),
                      any ? " or KOLO_ANY_RANK" : "", name, rank);
 }
@@ -216,9 +217,11 @@ static kolo_status check_tag(int tag, bool any)
     return kolo_fail(KOLO_INVALID, ".tag: wanted 0 to %d%s, got %d", KOLO_TAG_MOST, any ? " or KOLO_ANY_TAG" : "", tag);
 }
 
-/* Records the failure of a message of a learner's own all-reduce: see comm/own.h. */
+/* Records the failure of a message of a learner's own all-reduce: see comm/own.h. A message that has arrived is a sign
+ * of life to the ranks that wait for this one. */
 static kolo_status watched(kolo_status status)
 {
+    if (status == KOLO_OK) kolo_show_life();
     kolo_message_watch *watch = kolo_world_comm()->watch;
     if (watch && status != KOLO_OK && !watch->failed) {
         kolo_failure failure = kolo_failure_take();
@@ -242,7 +245,8 @@ static kolo_status send(const kolo_send_args *args, kolo_type type)
     KOLO_TRY(kolo_check_array(args->values, args->count, 1, type, "values"));
     KOLO_TRY(check_partner(args->to, false, "to send to"));
     KOLO_TRY(check_tag(args->tag, false));
-    return ranks->kind->send(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->to, args->tag);
+    return ranks->kind->send(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->to,
+                             kolo_tag_of(args->tag, type));
 }
 
 kolo_status kolo_send_at(const kolo_send_args *args, kolo_type type, kolo_here here)
@@ -261,7 +265,7 @@ static kolo_status receive(const kolo_receive_args *args, kolo_type type)
     kolo_status status;
     do { /* empty messages above KOLO_TAG_MOST are kolo_fit()'s own (training/fit_presence.c) */
         status = ranks->kind->receive(ranks, args->values, (size_t)args->count * kolo_type_bytes(type), args->from,
-                                      args->tag, &message);
+                                      kolo_tag_of(args->tag, type), &message);
     } while (status == KOLO_OK && message.tag > KOLO_TAG_MOST);
     if (args->message) *args->message = message;
     return status;

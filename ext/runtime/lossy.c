@@ -153,6 +153,13 @@ static kolo_status lossy_wait_for_threads(kolo_comm *comm)
     return inner->kind->wait_for_threads(inner);
 }
 
+static void lossy_give_up(kolo_comm *comm, int call, const char *why)
+{
+    (void)comm;
+    kolo_comm *inner = lossy.inner;
+    if (!kolo_link_is_cut()) inner->kind->give_up(inner, call, why);
+}
+
 static void lossy_abort(kolo_comm *comm)
 {
     (void)comm;
@@ -201,6 +208,7 @@ kolo_comm *kolo_lossy_comm(kolo_comm *ranks)
                                   .split = has->split ? lossy_split : NULL,
                                   .join = has->join ? lossy_join : NULL,
                                   .wait_for_threads = has->wait_for_threads ? lossy_wait_for_threads : NULL,
+                                  .give_up = has->give_up ? lossy_give_up : NULL,
                                   .abort = lossy_abort,
                                   .abort_threads = has->abort_threads ? lossy_abort_threads : NULL,
                                   .aborted = has->aborted ? lossy_aborted : NULL,

@@ -99,10 +99,20 @@ static kolo_status join(int *argc, char ***argv)
     return cluster && *cluster ? join_cluster(argc, argv, cluster) : check_srun();
 }
 
+/* A call that runs has begun with other ranks. A process that no launcher started gets none here. */
+static kolo_status check_init(void)
+{
+    const char *around = kolo_call_around(), *cluster = getenv("TF_CONFIG");
+    if (!around || (!launched() && !(cluster && *cluster))) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "wanted a call before %s(), got one in a callback of it or in another thread",
+                     around);
+}
+
 kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here)
 {
     kolo_scope scope = kolo_enter("kolo_init", here);
-    kolo_status status = runtime.world_kind ? KOLO_OK : join(argc, argv);
+    kolo_status status = runtime.world_kind ? KOLO_OK : check_init();
+    if (status == KOLO_OK && !runtime.world_kind) status = join(argc, argv);
     if (status == KOLO_OK) {
         status = kolo_check_environment();
         if (status == KOLO_OK) status = kolo_backend_check_environment();
@@ -150,10 +160,22 @@ static bool timeline_written(bool failed)
     return kolo_leave(scope, status) == KOLO_OK;
 }
 
+/* The ranks and the handles stay with the call that uses them, and with the process that has them. */
+static kolo_status check_finish(void)
+{
+    const char *around = kolo_call_around();
+    if (around)
+        return kolo_fail(KOLO_INVALID, "wanted a call outside %s(), got one in a callback of it or in another thread",
+                         around);
+    return runtime.world_kind ? kolo_comm_queue_check(runtime.ranks) : KOLO_OK;
+}
+
 /* Also completes the asynchronous calls whose handles are still open. */
 int kolo_finish(void)
 {
     bool lost = output_lost();
+    kolo_scope scope = kolo_enter("kolo_finish", (kolo_here){0});
+    if (kolo_leave(scope, check_finish()) != KOLO_OK) return KOLO_EXIT_FAILED;
     if (!kolo_failed()) kolo_asynchronous_finish();
     bool failed = lost || kolo_failed();
     failed = !timeline_written(failed) || failed;

@@ -139,11 +139,11 @@ static kolo_status send_part(kolo_comm *ranks)
     kolo_timeline_event *events = NULL;
     int count = 0;
     KOLO_TRY(allocate_events(&events));
-    kolo_status status = ranks->kind->send(ranks, header, sizeof *header, 0, KOLO_TIMELINE_TAG);
+    kolo_status status = ranks->kind->send(ranks, header, sizeof *header, 0, KOLO_TAG_TIMELINE);
     for (int i = 0; i < header->rows && status == KOLO_OK; i++) {
         status = read_own_row(i, events, &count);
         if (status == KOLO_OK)
-            status = ranks->kind->send(ranks, events, (size_t)count * sizeof *events, 0, KOLO_TIMELINE_TAG);
+            status = ranks->kind->send(ranks, events, (size_t)count * sizeof *events, 0, KOLO_TAG_TIMELINE);
     }
     free(events);
     return status;
@@ -154,10 +154,10 @@ static kolo_status receive_part(kolo_comm *ranks, int rank, kolo_timeline_trace 
 {
     const size_t room = KOLO_TIMELINE_EVENTS * sizeof *events;
     kolo_message message;
-    KOLO_TRY(ranks->kind->receive(ranks, header, sizeof *header, rank, KOLO_TIMELINE_TAG, &message));
+    KOLO_TRY(ranks->kind->receive(ranks, header, sizeof *header, rank, KOLO_TAG_TIMELINE, &message));
     kolo_timeline_add_rank(trace, header);
     for (int i = 0; i < header->rows; i++) {
-        KOLO_TRY(ranks->kind->receive(ranks, events, room, rank, KOLO_TIMELINE_TAG, &message));
+        KOLO_TRY(ranks->kind->receive(ranks, events, room, rank, KOLO_TAG_TIMELINE, &message));
         kolo_timeline_add_row(trace, header, i, events, (int)(message.bytes / (int64_t)sizeof *events));
     }
     return KOLO_OK;

@@ -19,7 +19,4 @@ kolo_status kolo_clock_offset(kolo_comm *comm, const char *where, int64_t (*cloc
 #define KOLO_CLOCK_NAME 128
 void kolo_clock_name(char name[KOLO_CLOCK_NAME]);
 
-/* The tag of messages for the timeline, which no program can use. */
-#define KOLO_TIMELINE_TAG (KOLO_TAG_MOST + 1)
-
 #endif

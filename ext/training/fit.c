@@ -19,10 +19,12 @@
 
 /* ---------------------------------------------------------------- reported values */
 
-/* The training totals that this rank reports: those of its own samples, or with kolo_metric_average() of all ranks'. */
+/* The training totals that this rank reports: those of its own samples, or with kolo_metric_average() of all ranks'. A
+ * rank that had no samples, because a batch has too few for all devices, reports all ranks', too. */
 static const kolo_totals *reported(const kolo_fit_state *state)
 {
-    return state->model->average_metrics || state->ranks->size == 1 ? &state->epoch_all : &state->epoch_own;
+    bool all = state->model->average_metrics || state->ranks->size == 1 || state->epoch_own.samples == 0;
+    return all ? &state->epoch_all : &state->epoch_own;
 }
 
 static int measure(const kolo_fit_state *state, const kolo_totals *totals, kolo_measure *measures)

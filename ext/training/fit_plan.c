@@ -172,6 +172,8 @@ int kolo_choose_microbatch(const kolo_model *model, int64_t samples, int replica
     bool many = replicas > kolo_threads() && !kolo_replicas_together(model);
     int64_t threads = many || kolo_backend_fills_device(model->backend) ? replicas : kolo_threads();
     int64_t shares = threads * members / replicas;
+    /* Ranks with different numbers of devices: fewer shares than devices would leave a rank without work. */
+    if (members % replicas != 0 && shares < members) shares = members;
     int64_t microbatch = model->settings.deterministic ? deterministic_microbatch(model, samples)
                                                        : divided_up(samples, shares > 0 ? shares : 1);
     int largest = kolo_largest_microbatch(model, KOLO_FOR_TRAINING);

@@ -29,10 +29,10 @@ typedef struct opening {
 
 static int openings; /* of this process, and so of all ranks, so far */
 
-/* Tags above KOLO_TAG_MOST are no program's. A notice that arrives after its opening is not one of the next. */
+/* A notice that arrives after its opening is not one of the next. */
 static int notice_tag(int number)
 {
-    return KOLO_TAG_MOST + 1 + number % 4096;
+    return KOLO_TAG_NOTICE + number % KOLO_TAG_NOTICES;
 }
 
 /* ---------------------------------------------------------------- the ranks that wait */

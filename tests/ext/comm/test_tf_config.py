@@ -58,6 +58,12 @@ def test_a_rank_that_never_comes_is_named(program):
     assert any("after 1 s (KOLO_STALL_LIMIT)" in err for _, err, _ in outcomes)
 
 
+def test_a_host_without_an_address_is_named(program):
+    cluster = {"worker": ["nosuchhost.invalid:2222", *by_hand.free_addresses(1)]}
+    [(_, err, code)] = by_hand.finish([by_hand.start([program, "check"], cluster, "worker", 1, KOLO_STALL_LIMIT="1")])
+    assert code == 1 and "waits for rank 0 (nosuchhost.invalid:2222); no address is known for the host of nosuchhost.invalid:2222" in err
+
+
 def test_a_rank_that_stands_still_is_named(program):
     """Stopped, not dead: its connection stays."""
     cluster = {"worker": by_hand.free_addresses(2)}

@@ -310,7 +310,7 @@ FAILURES = [
     ("segv", 139, r"killed by signal 11 \(Segmentation fault\); its last words: touching nothing$"),
     ("sigabrt", 134, r"killed by signal 6 \(Aborted\)"),
     ("kill", 137, r"killed by signal 9 \(Killed\)$"),
-    ("exit0", 1, r"exited with code 0 before MPI_Finalize"),
+    ("exit0", 1, r"exited with code 0 before MPI_Finalize or kolo_finish\(\)"),
 ]
 
 
@@ -332,7 +332,7 @@ def test_a_rank_that_ends_before_another_starts_is_named(programs, tmp_path):
     leave_or_meet = f'test $OMPI_COMM_WORLD_RANK = 1 || {{ touch {tmp_path}/begun; exec "{programs}/misbehave" hang 0; }}'
     late = {"LD_PRELOAD": str(programs / "late"), "LATE_AFTER": str(tmp_path / "begun")}
     job = run("-np", 3, "sh", "-c", leave_or_meet, env=late)
-    assert re.fullmatch(r"rank 1 \(.*\): exited with code 0 before MPI_Finalize, while other ranks needed it", *sentences(job.err))
+    assert re.fullmatch(r"rank 1 \(.*\): exited with code 0 before MPI_Finalize or kolo_finish\(\), while other ranks needed it", *sentences(job.err))
 
 
 def test_last_words_are_the_last_five_lines(programs):

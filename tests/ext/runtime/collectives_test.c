@@ -69,8 +69,8 @@ static void bad_arguments_are_one_sentence(void **state)
     expect_sentence(kolo_allgatherv(&value, 2, &value, 1), "rank 0: wanted room for 2 elements, got room for 1");
     expect_sentence(kolo_grouped_allreduce(NULL, NULL, 2), "wanted 2 arrays with their counts, got NULL");
     expect_sentence(kolo_grouped_allreduce(NULL, NULL, -1), "wanted at least 0 arrays, got -1");
-    expect_sentence(kolo_send(&value, 1, 0), "wanted another rank (0 to 0, not 0) to send to, got 0");
-    expect_sentence(kolo_receive(&value, 1, 1), "or KOLO_ANY_RANK to receive from, got 1");
+    expect_sentence(kolo_send(&value, 1, 0), "there is no other rank to send to: the job has 1 rank");
+    expect_sentence(kolo_receive(&value, 1, 1), "there is no other rank to receive from: the job has 1 rank");
     expect_sentence(kolo_receive(&value, 1, KOLO_ANY_RANK), "there is no other rank to receive from");
     expect_sentence(kolo_allgather(&value, INT64_MIN, &value), "wanted a count of at least 0");
 }

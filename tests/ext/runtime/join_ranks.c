@@ -159,6 +159,7 @@ static void make_other_call(const char *name)
     if (strcmp(name, "broadcast") == 0) kolo_broadcast(values, 1, 0);
     if (strcmp(name, "alltoall") == 0) kolo_alltoall(values, 1, all);
     if (strcmp(name, "allgather") == 0) kolo_allgather(values, 1, all);
+    if (strcmp(name, "adasum") == 0) kolo_allreduce(values, 4, .op = KOLO_REDUCE_ADASUM);
     if (strcmp(name, "finish") == 0) exit(kolo_finish());
     kolo_data *data = make_data(0);
     kolo_model *model = kolo_sequential(kolo_input(FEATURES), kolo_dense(1));

@@ -121,6 +121,12 @@ static kolo_status fails(float *values, int64_t count, void *user)
     return kolo_rank() == 1 && count > 1 ? KOLO_IO : status;
 }
 
+/* Rank 1 returns while the others wait for its messages. */
+static kolo_status gives_up(float *values, int64_t count, void *user)
+{
+    return kolo_rank() == 1 && count > 1 ? KOLO_IO : naive(values, count, user);
+}
+
 static kolo_status too_long(float *values, int64_t count, void *user)
 {
     (void)user;
@@ -140,6 +146,7 @@ static kolo_own_comm all[] = {
     {.name = "hangs", .allreduce = hangs},
     {.name = "waits", .allreduce = one_waits},
     {.name = "fails", .allreduce = fails},
+    {.name = "gives-up", .allreduce = gives_up},
     {.name = "too-long", .allreduce = too_long},
 };
 

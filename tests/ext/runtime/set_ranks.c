@@ -139,6 +139,21 @@ static int stall(int missing)
     return kolo_finish();
 }
 
+/* Ranks 1 and 3 call two sets of them in different orders; or rank 3 calls all ranks while rank 1 calls their set. */
+static int cross(bool all)
+{
+    const int pair[] = {1, 3};
+    setenv("KOLO_STALL_LIMIT", "2", 1); /* for the sets, whose ranks have all started now */
+    kolo_process_set *one = kolo_add_process_set(pair, 2), *other = kolo_add_process_set(pair, 2);
+    float values[10] = {0};
+    if (kolo_rank() == 1) kolo_allreduce(values, 10, .process_set = one);
+    if (kolo_rank() == 3 && all) kolo_broadcast(values, 10);
+    else if (kolo_rank() == 3) kolo_barrier(.process_set = other);
+    if (kolo_rank() % 2 == 0) sleep(100);
+    printf("went on\n");
+    return kolo_finish();
+}
+
 /* The set is at work for twice the limit of 3 s, while the others wait for it. */
 static int work(void)
 {
@@ -159,5 +174,6 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "wrong") == 0) return wrong();
     if (strcmp(argv[1], "differ") == 0) return differ();
     if (strcmp(argv[1], "work") == 0) return work();
+    if (strcmp(argv[1], "orders") == 0 || strcmp(argv[1], "all") == 0) return cross(strcmp(argv[1], "all") == 0);
     return stall((int)strtol(argv[1], NULL, 10));
 }

@@ -50,6 +50,7 @@ WRONG = {
     "hangs": WAITED + r"rank \d to receive a message with tag 0$",
     "waits": WAITED + r"a message from rank \d with tag [05]$",
     "fails": r"comm fails: the sum of 2 floats failed: .allreduce returned \"input/output error\" on rank 1$",
+    "gives-up": r"(comm gives-up: the sum of 2 floats failed|kolo_receive): .allreduce returned \"input/output error\" on rank 1$",
     "too-long": r"wanted a message of at most 0 bytes, got 4 bytes from 0 with tag 0$",
 }
 
@@ -83,6 +84,16 @@ def test_a_failure_in_training_is_told_and_ends_the_job(program):
     result = mpirun(3, program, "train", "waits", threads=1000, stall_limit=1)
     assert result.returncode == 1
     assert re.search(r"own_comm_ranks.c:\d+: kolo_receive: rank \d has waited 1 s for a message from rank \d with tag", result.stderr)
+
+
+@pytest.mark.parametrize("way", ["shared", pytest.param("messages", marks=pytest.mark.long("the same between hosts"))])
+def test_a_status_that_one_rank_returns_in_training_is_told_on_all(program, by_messages, way):
+    """The others wait for its messages. They are told long before their limit, and none of them is said to be missing."""
+    result = mpirun(3, program if way == "shared" else by_messages, "train", "gives-up", threads=1000, stall_limit=50)
+    assert result.returncode == 1 and result.seconds < 20
+    assert re.search(r'rank 1: own_comm_ranks.c:\d+: kolo_fit: comm gives-up: the sum of \d+ floats failed: .allreduce returned "input/output error" on rank 1', result.stderr)
+    assert re.search(r'rank [02]: own_comm_ranks.c:\d+: kolo_\w+: .*.allreduce returned "input/output error" on rank 1$', result.stderr, re.M), result.stderr
+    assert "has not come" not in result.stderr
 
 
 def test_what_it_cannot_do_is_refused(program):

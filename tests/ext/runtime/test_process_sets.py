@@ -57,7 +57,21 @@ def test_a_member_that_does_not_come_is_named(programs, way, missing):
     others = [rank for rank in (0, 1, 3) if rank != missing]
     wait = "rank [13] waits in" if missing == 0 and way in ("messages", "spinning") else "ranks %d, %d wait in" % tuple(others)
     assert result.returncode == 1
-    assert re.search(rf"rank {missing} has not come for 1 s \(KOLO_STALL_LIMIT\): {wait} allreduce of 20 floats", result.stderr), result.stderr
+    assert re.search(rf"rank {missing} has not come for 1 s \(KOLO_STALL_LIMIT\) to process set 1 \(ranks 0, 1, 3\): {wait} allreduce of 20 floats", result.stderr), result.stderr
+
+
+@pytest.mark.parametrize("way", ["shared", pytest.param("messages", marks=pytest.mark.long("the same by messages"))])
+@pytest.mark.parametrize("how, there", [("orders", r"barrier \(set_ranks.c:\d+\) of process set 2 \(ranks 1, 3\)"),
+                                        pytest.param("all", r"broadcast of 40 bytes from rank 0 \(set_ranks.c:\d+\)", marks=pytest.mark.long("another call"))])
+def test_calls_of_different_sets_name_the_sets(programs, way, how, there):
+    """Each of the two ranks waits for the other one, which nothing but the limit ends."""
+    result = run(programs, way, how)
+    assert result.returncode == 1 and "went on" not in result.stdout
+    first = (r"rank 3 has not come for 2 s \(KOLO_STALL_LIMIT\) to process set 1 \(ranks 1, 3\): rank 1 waits in allreduce of 10 floats \(set_ranks.c:\d+\)"
+             + (rf"; rank 3 waits in {there}" if way == "shared" else ""))
+    second = r"rank 1 has not come for 2 s \(KOLO_STALL_LIMIT\) to process set 2 \(ranks 1, 3\): rank 3 waits in barrier"
+    second += r".*; rank 1 waits in allreduce of 10 floats \(set_ranks.c:\d+\) of process set 1 \(ranks 1, 3\)" if way == "shared" else ""
+    assert re.search(first, result.stderr) or re.search(second, result.stderr), result.stderr
 
 
 @pytest.mark.parametrize("way", WAYS)
