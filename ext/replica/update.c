@@ -218,6 +218,7 @@ static kolo_status update(kolo_replica *replica)
 kolo_status kolo_replica_update(kolo_replica *replica)
 {
     double started = kolo_now();
+    kolo_replica_take_back(replica);
     KOLO_TRY(update(replica));
     replica->timings.update += kolo_now() - started;
     return kolo_replica_read_totals(replica, replica->trainer->exact);
