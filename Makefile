@@ -5,7 +5,7 @@ CC      := gcc
 CXX     := g++
 CFLAGS  ?= -O2 -g
 WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-STRICT  := -Werror=int-conversion -Werror=incompatible-pointer-types -Werror=implicit-function-declaration
+STRICT  := -Werror=int-conversion -Werror=incompatible-pointer-types -Werror=implicit-function-declaration -Werror=switch
 # -Wno-psabi: a note of gcc's about vectors as arguments, which here never leave an inline function.
 # -fno-math-errno: a root that may set errno, which nobody reads here, keeps its loop from being vectorised.
 KOLO_C  := -std=gnu17 $(WARN) -Wno-psabi -fno-math-errno $(STRICT) -fPIC -pthread -Iext/include -Iext
