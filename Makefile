@@ -100,7 +100,7 @@ $(BUILD)/lib/libkolo_onednn.so: $(call object,$(ONEDNN_SRC)) $(LIBKOLO)
 	$(Q)$(CC) $(CFLAGS) $(SHARED) -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -ldnnl -fopenmp -lm
 $(BUILD)/lib/libkolo_mpi.so: $(call object,$(MPI_SRC)) $(LIBKOLO)
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) $(SHARED) -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lmpi
+	$(Q)$(CC) $(CFLAGS) $(SHARED) -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lmpi -lm
 $(BUILD)/lib/libkolo_zmq.so: $(call object,$(ZMQ_SRC)) $(LIBKOLO)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) $(SHARED) -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lzmq

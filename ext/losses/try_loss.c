@@ -11,6 +11,13 @@
 /* A NaN that no formula computes. */
 static const uint32_t unwritten = 0x7FC0A5C3;
 
+static bool is_unwritten(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits == unwritten;
+}
+
 /* Outputs below 1, and the targets of class 0. */
 static void fill(float *outputs, float *targets, float *gradient, int64_t count)
 {
@@ -28,7 +35,7 @@ static kolo_status try_row(const kolo_loss *loss, int64_t count, float *room)
     kolo_row row = {.outputs = outputs, .count = count, .targets = targets, .number = loss->number};
     double value = loss->kind->row(&row, gradient);
     for (int64_t i = 0; i < count; i++)
-        if (memcmp(&gradient[i], &unwritten, sizeof unwritten) == 0)
+        if (is_unwritten(gradient[i]))
             return kolo_fail(KOLO_INVALID,
                              "wanted a row() that writes gradient[0] to gradient[%lld], got nothing in [%lld]",
                              (long long)count - 1, (long long)i);

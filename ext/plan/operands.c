@@ -160,7 +160,8 @@ static kolo_status check_attention(const kolo_op *op, kolo_shape x, kolo_shape y
 static kolo_status check_shapes(const kolo_plan *plan, const kolo_op *op)
 {
     const kolo_value *values = plan->values;
-    kolo_shape in = values[op->in[0]].shape, out = op->out[0] < 0 ? in : values[op->out[0]].shape;
+    kolo_shape none = {0}, in = op->in[0] < 0 ? none : values[op->in[0]].shape;
+    kolo_shape out = op->out[0] < 0 ? none : values[op->out[0]].shape;
     switch (op->kind) {
     case KOLO_OP_DENSE: return check_dense(op, in, values[op->in[1]].shape, out);
     case KOLO_OP_DENSE_BACKWARD: return check_dense(op, values[op->in[2]].shape, values[op->out[1]].shape, in);
