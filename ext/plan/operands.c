@@ -105,7 +105,7 @@ static kolo_status check_operands(const kolo_plan *plan, const kolo_op *op, cons
         words += strcspn(words, " ");
         words += *words == ' ';
     }
-    return KOLO_OK;
+    return *words ? wrong(op, names[most - 1], "as many operands in KOLO_OPS as a kolo_op has", "more") : KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- shapes that follow from others */
