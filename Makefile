@@ -5,7 +5,7 @@ CC      := gcc
 CXX     := g++
 CFLAGS  ?= -O2 -g
 WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-STRICT  := -Werror=int-conversion -Werror=incompatible-pointer-types
+STRICT  := -Werror=int-conversion -Werror=incompatible-pointer-types -Werror=implicit-function-declaration -Werror=switch
 # -Wno-psabi: a note of gcc's about vectors as arguments, which here never leave an inline function.
 # -fno-math-errno: a root that may set errno, which nobody reads here, keeps its loop from being vectorised.
 KOLO_C  := -std=gnu17 $(WARN) -Wno-psabi -fno-math-errno $(STRICT) -fPIC -pthread -Iext/include -Iext
@@ -83,6 +83,8 @@ $(EXAMPLE).o: $(EXAMPLE).c
 $(call object,$(wildcard ext/data/tfrecord*.c)): EXTRA = -I$(BUILD)/gen
 $(call object,$(wildcard ext/data/tfrecord*.c)): | $(EXAMPLE).h
 
+# A function that no source defines is an error where a library is linked, not in each program that is linked with it.
+SHARED := -shared -Wl,-z,defs
 LIBKOLO_LIBS := -pthread -ldl -lm -lz -llzma -lzip -lcsv -lprotobuf-c -ljansson
 # What the headers of ext/include name is of version KOLO_0, the interface; the rest, which plugins, tests and seams of
 # one's own use, of KOLO_PRIVATE_0, and may change with every release. A program may have functions of those names: the
@@ -90,24 +92,24 @@ LIBKOLO_LIBS := -pthread -ldl -lm -lz -llzma -lzip -lcsv -lprotobuf-c -ljansson
 $(BUILD)/libkolo.map: $(wildcard ext/include/*.h) $(BUILD)/flags
 	$(Q){ echo 'KOLO_0 { global:'; grep -oh 'kolo_[a-z0-9_]*' $(filter %.h,$^) | sort -u | sed 's/$$/;/'; \
 	    echo '}; KOLO_PRIVATE_0 { global: kolo_[a-z]*; local: *; };'; } >$@
-$(LIBKOLO): $(call object,$(LIB_SRC)) $(EXAMPLE).o $(BUILD)/libkolo.map
+$(LIBKOLO): $(call object,$(LIB_SRC)) $(EXAMPLE).o $(BUILD)/libkolo.map $(BUILD)/sources
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -Wl,--version-script=$(BUILD)/libkolo.map -Wl,-soname,libkolo.so -Wl,-Bsymbolic-functions -Wl,-rpath,'$$ORIGIN' $(LIBKOLO_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(SHARED) -o $@ $(filter %.o,$^) -Wl,--version-script=$(BUILD)/libkolo.map -Wl,-soname,libkolo.so -Wl,-Bsymbolic-functions -Wl,-rpath,'$$ORIGIN' $(LIBKOLO_LIBS)
 $(BUILD)/lib/libkolo_onednn.so: $(call object,$(ONEDNN_SRC)) $(LIBKOLO)
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -ldnnl -fopenmp -lm
+	$(Q)$(CC) $(CFLAGS) $(SHARED) -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -ldnnl -fopenmp -lm
 $(BUILD)/lib/libkolo_mpi.so: $(call object,$(MPI_SRC)) $(LIBKOLO)
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lmpi
+	$(Q)$(CC) $(CFLAGS) $(SHARED) -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lmpi -lm
 $(BUILD)/lib/libkolo_zmq.so: $(call object,$(ZMQ_SRC)) $(LIBKOLO)
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lzmq
+	$(Q)$(CC) $(CFLAGS) $(SHARED) -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lzmq
 $(BUILD)/lib/libkolo_curl.so: $(call object,$(CURL_SRC)) $(LIBKOLO)
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lcurl -lcrypto -pthread
+	$(Q)$(CC) $(CFLAGS) $(SHARED) -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lcurl -lcrypto -pthread
 $(BUILD)/lib/libkolo_hwloc.so: $(call object,$(HWLOC_SRC)) $(LIBKOLO)
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lhwloc
+	$(Q)$(CC) $(CFLAGS) $(SHARED) -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lhwloc
 $(BUILD)/bin/kolo-data: $(call object,$(DATA_SRC)) $(LIBKOLO)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) -L$(BUILD)/lib -lkolo -Wl,-rpath,'$$ORIGIN/../lib'
@@ -173,6 +175,10 @@ $(BUILD)/flags: FORCE
 	$(Q)BUILD=$(BUILD) dockerfiles/setup.sh check
 	@mkdir -p $(BUILD)/obj
 	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' >$@
+# A source that is gone changes no object, but what is linked.
+$(BUILD)/sources: FORCE
+	@mkdir -p $(BUILD)
+	@echo '$(LIB_SRC)' | cmp -s - $@ || echo '$(LIB_SRC)' >$@
 FORCE:
 
 # ---- Using it. ----

@@ -19,10 +19,20 @@
 #include "backend/weight_placement.h"
 #include "plan/fusion.h"
 #include "plan/plan.h"
+#include "losses/rows.h"
 #include "losses/totals.h"
+#include "optimizers/rules.h"
 
+/* A plugin that was compiled with other lists of operations, rules or formulas would run another one's kernel. Each
+ * entry changes this sum by its place, by three letters of its name, and by its operands, so that such a plugin does
+ * not load. */
+#define KOLO_NAME_SUM(text) ((unsigned)(3 * (text)[0] + 5 * (text)[sizeof(text) / 2] + 7 * (text)[sizeof(text) - 2]))
+#define KOLO_OP_SUM(name, ins, outs)                                                                                   \
+    +(KOLO_OP_##name + 1u) * (KOLO_NAME_SUM(#name) + 37u * (unsigned)sizeof(ins) + 41u * (unsigned)sizeof(outs))
+#define KOLO_RULE_SUM(name, slots, function) +(KOLO_RULE_##name + 1u) * (KOLO_NAME_SUM(#name) + 43u * (slots))
+#define KOLO_LISTS_SUM                       (0u KOLO_OPS(KOLO_OP_SUM) KOLO_RULES(KOLO_RULE_SUM) + 47u * (unsigned)KOLO_FORMULA_KINDS)
 /* Raise the first number when a plugin must be compiled again: with each change of a struct of the seam. */
-#define KOLO_BACKEND_VERSION (10u << 8 | KOLO_OP_KINDS)
+#define KOLO_BACKEND_VERSION (11u << 24 | (KOLO_LISTS_SUM & 0xFFFFFFu))
 
 /* The arguments of a kernel: one microbatch. */
 typedef struct kolo_call {

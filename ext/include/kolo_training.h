@@ -57,7 +57,7 @@ typedef struct kolo_strategy {
                                     copy of its own; with .parameter_device the all-reduce comes before its update */
     bool staging; /* each device has memory for two batches: the next is copied while one computes */
 
-    /* Only for strategies of workers: */
+    /* Only for strategies of workers; others refuse them, and a strategy refuses each number that its rule lacks: */
     int workers; /* 1 to 256 threads of each rank, 256 in all, each with a replica; default: a worker on each device.
                     Ranks of other hosts connect to rank 0's by IPv4, if they can at an address in a subnet of their own */
     int window;  /* batches that a worker trains on between two exchanges; default: the strategy's. Not for kolo_ensemble() */

@@ -44,7 +44,8 @@ kolo_status kolo_added(int *number, int value);
 /* Adds an operation of the layer, whose first output is a new value of that shape. *made becomes the value's number. */
 kolo_status kolo_simple_op(kolo_plan *plan, const kolo_layer_node *node, kolo_op op, kolo_shape shape, int *made);
 
-/* Add an activation as a separate operation: *y from x; *dx from dy and either y or x, as the derivative needs. */
+/* Add an activation as a separate operation: *y from x; *dx from dy and either y or x, as the derivative needs. The new
+ * value *y or *dx has the shape of the layer's output, node->out, and so must x, y and dy. */
 kolo_status kolo_activation_forward(kolo_plan *plan, const kolo_layer_node *node, kolo_activation activation, int x,
                                     int *y);
 kolo_status kolo_activation_backward(kolo_plan *plan, const kolo_layer_node *node, kolo_activation activation, int dy,

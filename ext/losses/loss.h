@@ -19,11 +19,13 @@ typedef struct kolo_row {
 typedef enum kolo_wants {
     KOLO_WANTS_LABEL = 1, /* one label for each row */
     KOLO_WANTS_TARGETS, /* numbers in the shape of the outputs; a label becomes one-hot, or with one output a number */
+    KOLO_WANTS_EITHER /* of a metric: what the loss wants. row() looks at the targets if there are any, or else at the
+                         label, or at neither */
 } kolo_wants;
 
 struct kolo_loss_kind {
     const char *name; /* as messages print it: "sparse_crossentropy" */
-    kolo_wants wants; /* 0 means KOLO_WANTS_LABEL */
+    kolo_wants wants; /* 0 means a label, and that the row has targets, too: row() may read them */
     /* The loss of one row, and d loss / d outputs into gradient[count] unless NULL. */
     double (*row)(const kolo_row *row, float *gradient);
     kolo_activation left_out; /* the activation that the loss computes itself: where the last layer has it, the model
@@ -42,7 +44,7 @@ kolo_status kolo_loss_without_number(int64_t outputs, double number);
  * end. All metrics of a model together keep at most KOLO_METRIC_SUMS_MAX sums. */
 struct kolo_metric_kind {
     const char *name; /* as the progress bar prints it: "accuracy"; at most KOLO_METRIC_NAME-1 bytes */
-    kolo_wants wants; /* 0: the same as the loss */
+    kolo_wants wants; /* 0: the same as the loss, and that the row has targets in any case: row() may read them */
     bool probabilities; /* row() gets the outputs after the loss's left_out (KOLO_SOFTMAX, KOLO_SIGMOID) was applied */
     /* The number of sums that it keeps with that many outputs a row. NULL: one. */
     int (*sums)(int64_t outputs, double number);
@@ -70,6 +72,9 @@ typedef struct kolo_metric_list {
     kolo_activation probabilities; /* the activation to apply to a row before metrics with .probabilities; 0: none */
 } kolo_metric_list;
 
+/* try_loss.c. Computes the loss of one row. Fails with a message if row() does not write the gradient, or if
+ * kolo_mean_part() lacks the formula of one of Kolo's own. */
+kolo_status kolo_loss_try(const kolo_loss *loss, int64_t outputs);
 /* Fails with a message if the loss (kind NULL: none) or a metric does not support that many outputs a row. */
 kolo_status kolo_metric_list_make(const kolo_loss *loss, const kolo_metric *metrics, int64_t outputs,
                                   kolo_metric_list *list);

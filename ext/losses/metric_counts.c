@@ -159,11 +159,13 @@ static const kolo_metric_kind *choose_f1(const kolo_loss_kind *loss, int64_t out
     return each_alone(loss, outputs) ? &f1_of_each : &kolo_f1_kind;
 }
 
-const kolo_metric_kind kolo_precision_kind = {OF_CLASSES("precision", precision, title_precision), .row = count_largest,
+const kolo_metric_kind kolo_precision_kind = {OF_CLASSES("precision", precision, title_precision),
+                                              .wants = KOLO_WANTS_EITHER, .row = count_largest,
                                               .choose = choose_precision};
-const kolo_metric_kind kolo_recall_kind = {OF_CLASSES("recall", recall, title_recall), .row = count_largest,
-                                           .choose = choose_recall};
-const kolo_metric_kind kolo_f1_kind = {OF_CLASSES("f1_score", f1, title_f1), .row = count_largest, .choose = choose_f1};
+const kolo_metric_kind kolo_recall_kind = {OF_CLASSES("recall", recall, title_recall), .wants = KOLO_WANTS_EITHER,
+                                           .row = count_largest, .choose = choose_recall};
+const kolo_metric_kind kolo_f1_kind = {OF_CLASSES("f1_score", f1, title_f1), .wants = KOLO_WANTS_EITHER,
+                                       .row = count_largest, .choose = choose_f1};
 
 /* ------------------------------------------------------------------------------------------ AUC */
 

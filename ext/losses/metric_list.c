@@ -26,7 +26,9 @@ static kolo_status check_loss(const kolo_loss *loss, int64_t outputs)
                          ".loss %s: wanted a cross-entropy in KOLO_LABEL_SMOOTHING(), got a loss that cannot be "
                          "smoothed",
                          kind->name);
-    return kind->check ? put_before(kind->check(outputs, loss->number), kolo_phrase(".loss %s", kind->name)) : KOLO_OK;
+    const char *what = kolo_phrase(".loss %s", kind->name);
+    if (kind->check) KOLO_TRY(put_before(kind->check(outputs, loss->number), what));
+    return put_before(kolo_loss_try(loss, outputs), what);
 }
 
 /* Whether callbacks and a history's file use the name for something else. */
@@ -73,7 +75,7 @@ static kolo_status add_metric(const kolo_loss *loss, const kolo_metric *given, k
     list->metric[m] = (kolo_metric){kind, given->number};
     list->offset[m] = list->sums;
     list->sums += kind->sums ? kind->sums(list->outputs, given->number) : 1;
-    list->targets = list->targets || kind->wants == KOLO_WANTS_TARGETS;
+    list->targets = list->targets || kind->wants == KOLO_WANTS_TARGETS || kind->wants == 0;
     list->labels = list->labels || kind->wants == KOLO_WANTS_LABEL;
     if (kind->probabilities && loss->kind) list->probabilities = loss->kind->left_out;
     list->count++;
@@ -90,8 +92,8 @@ kolo_status kolo_metric_list_make(const kolo_loss *loss, const kolo_metric *metr
 {
     *list = (kolo_metric_list){.outputs = outputs};
     KOLO_TRY(check_loss(loss, outputs));
-    if (loss->kind) list->targets = loss->kind->wants == KOLO_WANTS_TARGETS;
-    if (loss->kind) list->labels = !list->targets;
+    if (loss->kind) list->targets = loss->kind->wants != KOLO_WANTS_LABEL;
+    if (loss->kind) list->labels = loss->kind->wants != KOLO_WANTS_TARGETS;
     for (int m = 0; m < KOLO_METRICS_MAX; m++)
         if (metrics[m].kind) KOLO_TRY(add_metric(loss, &metrics[m], list));
     return KOLO_OK;

@@ -53,8 +53,10 @@ static void title_k(double number, char name[KOLO_METRIC_NAME])
 }
 
 const kolo_metric_kind kolo_accuracy_kind = {
-    .name = "accuracy", .row = categorical_accuracy, .choose = choose_accuracy};
+    .name = "accuracy", .wants = KOLO_WANTS_EITHER, .row = categorical_accuracy, .choose = choose_accuracy};
 const kolo_metric_kind kolo_binary_accuracy_kind = {
     .name = "binary_accuracy", .wants = KOLO_WANTS_TARGETS, .probabilities = true, .row = binary_accuracy};
-const kolo_metric_kind kolo_categorical_accuracy_kind = {.name = "categorical_accuracy", .row = categorical_accuracy};
-const kolo_metric_kind kolo_top_k_kind = {.name = "top_k_accuracy", .row = top_k, .check = check_k, .title = title_k};
+const kolo_metric_kind kolo_categorical_accuracy_kind = {
+    .name = "categorical_accuracy", .wants = KOLO_WANTS_EITHER, .row = categorical_accuracy};
+const kolo_metric_kind kolo_top_k_kind = {
+    .name = "top_k_accuracy", .wants = KOLO_WANTS_EITHER, .row = top_k, .check = check_k, .title = title_k};

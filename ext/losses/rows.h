@@ -33,7 +33,8 @@ typedef enum kolo_formula {
     KOLO_FORMULA_TOP_K,
     KOLO_FORMULA_COUNT_LARGEST,
     KOLO_FORMULA_COUNT_EACH,
-    KOLO_FORMULA_AUC
+    KOLO_FORMULA_AUC,
+    KOLO_FORMULA_KINDS
 } kolo_formula;
 
 /* ---- losses of classes ---- */

@@ -58,6 +58,15 @@ static int first_device(const kolo_model *model)
     return -1;
 }
 
+/* Checks a number that a layer has set in its flow. */
+static kolo_status check_value(const kolo_plan *plan, int value, kolo_shape shape, const char *where)
+{
+    bool any = value >= 0 && value < plan->value_count;
+    if (any && kolo_shape_equal(plan->values[value].shape, shape)) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID, "wanted a value in the flow's %s of the shape %s, got %s", where,
+                     kolo_shape_text(shape), any ? kolo_shape_text(plan->values[value].shape) : "none");
+}
+
 static kolo_status lower_layer(const kolo_model *model, kolo_purpose purpose, kolo_plan *plan, kolo_layer_flow *flows,
                                bool *weights_before, int i)
 {
@@ -72,8 +81,7 @@ static kolo_status lower_layer(const kolo_model *model, kolo_purpose purpose, ko
     weights_before[i] = node->parameter_count > 0;
     for (int k = 0; k < node->from_count; k++) weights_before[i] = weights_before[i] || flows[i].need_dxs[k];
     KOLO_TRY(describe(node->recipe.kind->forward(plan, &flows[i]), node));
-    if (flows[i].y >= 0 && flows[i].y < plan->value_count) return KOLO_OK;
-    return describe(kolo_fail(KOLO_INVALID, "wanted a value in the flow's .y after forward(), got none"), node);
+    return describe(check_value(plan, flows[i].y, node->out, ".y after forward()"), node);
 }
 
 static kolo_status lower_forward(const kolo_model *model, kolo_purpose purpose, kolo_plan *plan, kolo_layer_flow *flows,
@@ -121,6 +129,44 @@ static kolo_status gather_gradient(const kolo_model *model, kolo_plan *plan, kol
     return KOLO_OK;
 }
 
+/* Without .dx the layers below would not learn. */
+static kolo_status check_input_gradients(const kolo_plan *plan, const kolo_layer_flow *flow)
+{
+    const kolo_layer_node *node = flow->node;
+    bool many = node->recipe.kind->inputs != 0;
+    for (int k = 0; k < node->from_count; k++) {
+        const char *where = many ? kolo_phrase(".dxs[%d] after backward(), since need_dxs[%d] is set,", k, k)
+                                 : ".dx after backward(), since need_dx is set,";
+        if (flow->need_dxs[k]) KOLO_TRY(check_value(plan, flow->dxs[k], node->ins[k], where));
+    }
+    return KOLO_OK;
+}
+
+/* The number of operations that write the gradient of a parameter. */
+static int count_gradients(const kolo_plan *plan, int parameter)
+{
+    int count = 0;
+    for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++)
+        for (int i = 0; i < KOLO_OP_OUTS; i++) {
+            const kolo_value *value = op->out[i] < 0 ? NULL : &plan->values[op->out[i]];
+            count += value && value->kind == KOLO_VALUE_GRADIENT && value->parameter == parameter;
+        }
+    return count;
+}
+
+/* Without a gradient weights would not be trained, and of two gradients one would be lost. */
+static kolo_status check_parameter_gradients(const kolo_model *model, const kolo_plan *plan,
+                                             const kolo_layer_node *node)
+{
+    for (int p = 0; p < node->parameter_count; p++) {
+        int count = count_gradients(plan, node->parameters[p]);
+        if (count != 1)
+            return kolo_fail(KOLO_INVALID, "wanted one operation that writes the gradient of %s, got %d",
+                             model->parameters[node->parameters[p]].name, count);
+    }
+    return KOLO_OK;
+}
+
 /* Adds backward operations in reverse order. Leaves out layers that have no weights in or before them, and layers whose
  * output gets no gradient. */
 static kolo_status lower_backward(const kolo_model *model, kolo_plan *plan, kolo_layer_flow *flows,
@@ -135,8 +181,30 @@ static kolo_status lower_backward(const kolo_model *model, kolo_plan *plan, kolo
         const kolo_layer_node *node = flows[i].node;
         KOLO_TRY(describe(node->recipe.kind->backward(plan, &flows[i]), node));
         if (node->recipe.kind->inputs == 0) flows[i].dxs[0] = flows[i].dx;
+        KOLO_TRY(describe(check_input_gradients(plan, &flows[i]), node));
+        KOLO_TRY(describe(check_parameter_gradients(model, plan, node), node));
     }
     return KOLO_OK;
+}
+
+/* Weights and gradients have as many elements as their parameters, and no value is read before it is written. */
+static kolo_status check_plan(const kolo_model *model, const kolo_plan *plan)
+{
+    for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++)
+        for (int i = 0; i < KOLO_OP_INS + KOLO_OP_OUTS; i++) {
+            int number = i < KOLO_OP_INS ? op->in[i] : op->out[i - KOLO_OP_INS];
+            const kolo_value *value = number < 0 ? NULL : &plan->values[number];
+            if (!value || value->parameter < 0) continue;
+            const kolo_parameter *parameter = &model->parameters[value->parameter];
+            if (kolo_shape_count(value->shape) != kolo_shape_count(parameter->shape))
+                return describe(kolo_fail(KOLO_INVALID, "operation %s: wanted %s with as many elements as %s, got %s",
+                                          kolo_op_name(op->kind), parameter->name, kolo_shape_text(parameter->shape),
+                                          kolo_shape_text(value->shape)),
+                                &model->layers[op->layer]);
+        }
+    const kolo_op *op = NULL;
+    kolo_status status = kolo_plan_check_order(plan, &op);
+    return op ? describe(status, &model->layers[op->layer]) : status;
 }
 
 /* Sets the targets that the loss and the metrics need of each sample, and the places of the metrics' sums. */
@@ -174,6 +242,7 @@ kolo_status kolo_lower(const kolo_model *model, kolo_purpose purpose, int microb
     if (purpose != KOLO_FOR_OUTPUTS) KOLO_GO(done, lower_loss(plan, plan->training));
     plan->forward_count = plan->op_count;
     if (plan->training) KOLO_GO(done, lower_backward(model, plan, flows, weights_before));
+    status = check_plan(model, plan);
 done:
     free(flows);
     return status;

@@ -61,7 +61,8 @@ struct kolo_optimizer_kind {
     void (*update)(const kolo_update *update); /* for any part of an array, in any thread */
     /* Returns the rule of optimizers/rules.h that the options choose; GPUs have kernels for these. Fills in the rule's
      * numbers for this update: before the call numbers[KOLO_RULE_NUMBERS] holds the learning rate (as
-     * KOLO_RULE_LEARNING_RATE and KOLO_RULE_RATE), and zeros. NULL: the host runs the functions above. */
+     * KOLO_RULE_LEARNING_RATE and KOLO_RULE_RATE), and NaN. A number that the rule reads and that stays NaN is refused
+     * by kolo_compile(). NULL: the host runs the functions above. */
     kolo_rule_kind (*rule)(const kolo_optimizer *optimizer, int64_t step, double *numbers);
 };
 
@@ -89,6 +90,10 @@ void kolo_rule_run(kolo_rule_kind rule, kolo_rule numbers, const kolo_update *up
 void kolo_rule_shrink(float *weights, int64_t count, float rate);
 /* kind->update of a rule that does not look at whole arrays. */
 void kolo_rule_update(const kolo_update *update);
+
+/* try_rule.c. Runs one update of an optimizer with defaults filled in. Fails with a sentence if its .rule leaves out a
+ * number that the rule reads, or .rule or a slot is missing. */
+kolo_status kolo_optimizer_try(const kolo_optimizer *optimizer);
 
 /* Both take an optimizer with defaults filled in. The number of its slots. */
 int kolo_optimizer_slots(const kolo_optimizer *optimizer);

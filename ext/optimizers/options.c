@@ -91,6 +91,7 @@ kolo_status kolo_optimizer_complete(const kolo_optimizer *given, kolo_optimizer 
     KOLO_TRY(complete_options(kind->name, given->common._, kind->options, &complete->common));
     complete->common._ = NULL; /* the caller may free the text */
     if (kind->check) KOLO_TRY(kind->check(complete));
+    KOLO_TRY(kolo_optimizer_try(complete));
     if (!given->common.schedule.kind) return KOLO_OK;
     kolo_schedule *schedule = &complete->common.schedule;
     return kolo_schedule_complete(&given->common.schedule, complete->common.learning_rate, schedule);

@@ -6,6 +6,12 @@
 
 _Static_assert((int)KOLO_RULE_USED <= KOLO_RULE_NUMBERS, "a kolo_step_parameters has room for a rule's numbers");
 
+#define FITS(name, slots, function)                                                                                    \
+    _Static_assert((slots) <= KOLO_OPTIMIZER_SLOTS,                                                                    \
+                   "rule " #name " of KOLO_RULES: wanted at most 3 slots, got " #slots);
+KOLO_RULES(FITS)
+#undef FITS
+
 typedef void loop(float *w, const float *g, float *a, float *b, float *c, int64_t count, float scale, kolo_rule n);
 
 #define LOOP(name, slots, function)                                                                                    \
@@ -23,7 +29,7 @@ static loop *const loops[KOLO_RULE_KINDS] = {KOLO_RULES(ENTRY)};
 kolo_rule_kind kolo_rule_numbers(const kolo_optimizer *optimizer, double learning_rate, int64_t step,
                                  double rule[KOLO_RULE_NUMBERS])
 {
-    for (int i = 0; i < KOLO_RULE_NUMBERS; i++) rule[i] = 0;
+    for (int i = 0; i < KOLO_RULE_NUMBERS; i++) rule[i] = NAN;
     rule[KOLO_RULE_LEARNING_RATE] = rule[KOLO_RULE_RATE] = learning_rate;
     return optimizer->kind->rule(optimizer, step, rule);
 }

@@ -4,18 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    int in, out; /* the number of elements that its in[] and out[] have */
-    const char *name;
-} operations[] = {
-#define OPERATION(name, ins, outs) {ins, outs, #name},
-    KOLO_OPS(OPERATION)
-#undef OPERATION
-};
-
 const char *kolo_op_name(kolo_op_kind kind)
 {
-    return operations[kind].name;
+    static const char *const names[] = {
+#define NAME(name, ins, outs) #name,
+        KOLO_OPS(NAME)
+#undef NAME
+    };
+    return names[kind];
 }
 
 /* Grows a list by one element. It doubles the memory whenever the length is a power of two. */
@@ -73,26 +69,12 @@ int kolo_plan_gradient(kolo_plan *plan, int parameter, kolo_shape shape)
     return add_of_parameter(plan, KOLO_VALUE_GRADIENT, parameter, shape);
 }
 
-/* An operand beyond those that KOLO_OPS gives the kind. 0 is none, since it is what a caller leaves out. */
-static bool has_more(const int *operands, int count, int most)
-{
-    bool more = false;
-    for (int i = count; i < most; i++) more = more || operands[i] > 0;
-    return more;
-}
-
 kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op)
 {
     void *list = plan->ops;
-    int ins = operations[op.kind].in, outs = operations[op.kind].out;
-    if (has_more(op.in, ins, KOLO_OP_INS) || has_more(op.out, outs, KOLO_OP_OUTS))
-        return kolo_fail(KOLO_INTERNAL,
-                         "operation %s: wanted at most %d values in and %d out, as in KOLO_OPS, got more",
-                         kolo_op_name(op.kind), ins, outs);
+    KOLO_TRY(kolo_plan_check_operands(plan, &op));
     KOLO_TRY(grow(&list, plan->op_count, sizeof op));
     plan->ops = list;
-    for (int i = ins; i < KOLO_OP_INS; i++) op.in[i] = -1;
-    for (int i = outs; i < KOLO_OP_OUTS; i++) op.out[i] = -1;
     op.device = plan->device;
     op.also_computes = op.computed_by = -1;
     plan->ops[plan->op_count++] = op;

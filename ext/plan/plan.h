@@ -51,9 +51,13 @@ typedef struct kolo_value {
     bool kept; /* needed after its segment, so stored in the microbatch's activations; else in the lane's workspace */
 } kolo_value;
 
-/* The operations. From each entry, X(name, ins, outs), come its constant and the number of its operands, which its
- * comment lists: in[] -> out[]. dy is the gradient with respect to y. "or -1": the operation may lack this operand,
- * which must be set to -1 then, since 0 is a value.
+/* The operations. From each entry, X(name, ins, outs), come its constant and what plan/operands.c checks of its
+ * operands, which its comment lists: in[] -> out[]. dy is the gradient with respect to y. "or -1": the operation may
+ * lack this operand, which must be set to -1 then, since 0 is a value.
+ *
+ * ins and outs have a word for each operand. Its first letter is the kind of value: a activation, f activation or
+ * features, w weights, g gradient, s workspace, p partial, r reduced or partial, '.' any. Operands with the same
+ * capital letter have the same shape. A '?' at the end says "or -1".
  *
  * In the backward operations y is -1 unless the activation is fused, and kernel is -1 when dx is -1. The backward
  * operation of an activation gets y, or x where y does not suffice (gelu, silu).
@@ -71,47 +75,56 @@ typedef struct kolo_value {
  * DENSE_LOSS is three operations in one: the last dense layer, the loss of its outputs, and the backward pass
  * through both. The outputs are not kept. Its second kernel is the operand of the backward pass. */
 #define KOLO_OPS(X)                                                                                                    \
-    X(INPUT, 1, 1) /* features -> x */                                                                                 \
-    X(CONV2D, 3, 1) /* x, kernel, bias or -1 -> y = activation(x * kernel + bias) */                                   \
-    X(CONV2D_BACKWARD, 4, 3) /* dy, y or -1, x, kernel or -1 -> dx or -1, dkernel, dbias or -1 */                      \
-    X(CONV2D_TRANSPOSE, 3, 1) /* x, kernel, bias or -1 -> y; the window is of the convolution from y to x */           \
-    X(CONV2D_TRANSPOSE_BACKWARD, 4, 3) /* as CONV2D_BACKWARD */                                                        \
-    X(DENSE, 3, 1) /* x, kernel, bias or -1 -> y; x may be a view, its elements in order */                            \
-    X(DENSE_BACKWARD, 4, 3) /* as CONV2D_BACKWARD */                                                                   \
-    X(MAX_POOL2D, 1, 2) /* x -> y, where (workspace; -1 in a plan without training) */                                 \
-    X(MAX_POOL2D_BACKWARD, 2, 1) /* dy, where -> dx */                                                                 \
-    X(AVERAGE_POOL2D, 1, 1) /* x -> y: zeros of padding do not count */                                                \
-    X(AVERAGE_POOL2D_BACKWARD, 1, 1) /* dy -> dx */                                                                    \
-    X(PAD2D, 1, 1) /* x -> y: x with window.before and .after zeros around it */                                       \
-    X(CROP2D, 1, 1) /* dy -> dx: dy without those borders */                                                           \
-    X(UPSAMPLE2D, 1, 1) /* x -> y: each pixel repeated window.kernel[0] × window.kernel[1] times */                    \
-    X(UPSAMPLE2D_BACKWARD, 1, 1) /* dy -> dx: the sums over the repetitions */                                         \
-    X(CONCATENATE, KOLO_OP_INS, 1) /* x1 … x8, or fewer -> y: one behind the other along .axis */                      \
-    X(SLICE, 1, 1) /* x -> y: from element .first of .axis on */                                                       \
-    X(MULTIPLY, 2, 1) /* x1, x2 -> y = x1 · x2; an x2 of {1, 1, C} multiplies every pixel */                           \
-    X(MULTIPLY_SUM, 2, 1) /* x1, x2 -> y {1, 1, C}: Σ x1 · x2 over the pixels */                                       \
-    X(ACTIVATION, 1, 1) /* x -> y */                                                                                   \
-    X(ACTIVATION_BACKWARD, 3, 1) /* dy, y or -1, x or -1 -> dx */                                                      \
-    X(DROPOUT, 1, 2) /* x -> y, mask (workspace) */                                                                    \
-    X(DROPOUT_BACKWARD, 2, 1) /* dy, mask -> dx */                                                                     \
-    X(ADD, 2, 1) /* x1, x2 -> y = activation(x1 + x2) */                                                               \
-    X(EMBEDDING, 2, 1) /* features, table -> y: the rows of the table whose numbers the features are */                \
-    X(EMBEDDING_BACKWARD, 2, 1) /* dy, features -> dtable */                                                           \
-    X(POSITION, 2, 1) /* x, table -> y = x + table, the same table for every sample */                                 \
-    X(POSITION_BACKWARD, 1, 1) /* dy -> dtable */                                                                      \
-    X(LAYER_NORM, 3, 1) /* x, scale or -1, offset or -1 -> y */                                                        \
-    X(LAYER_NORM_BACKWARD, 3, 3) /* dy, x, scale or -1 -> dx or -1, dscale or -1, doffset or -1 */                     \
-    X(ATTENTION, 1, 2) /* x: queries, keys and values -> y, sums (workspace; -1 in a plan without training) */         \
-    X(ATTENTION_BACKWARD, 4, 1) /* dy, x, y, sums -> dx */                                                             \
-    X(REDUCE, 1, 1) /* partial -> reduced; it waits for all microbatches */                                            \
-    X(COPY, 1, 1) /* x, of another device -> y: x on the operation's device; plan/copies.c adds it */                  \
-    X(BATCH_NORM_MOMENTS, 1, 1) /* x -> partial {2C + 1}: Σx, Σx² of each channel; the number of x a channel */        \
-    X(BATCH_NORM, 6, 3) /* x, reduced, gamma, beta, mean, variance, all but x or -1 -> y, dmean, dvariance */          \
-    X(BATCH_NORM_SUMS, 5, 3) /* dy, x, reduced, gamma or -1, beta or -1 -> partial {2C}: Σdy, Σdy·x̂; dgamma, dbeta */  \
-    X(BATCH_NORM_BACKWARD, 6, 1) /* dy, x, reduced, gamma or -1, beta or -1, reduced of the sums -> dx */              \
-    X(CUSTOM, KOLO_OP_INS, KOLO_OP_OUTS) /* as the layer defines, all canonical; op.custom computes */                 \
-    X(DENSE_LOSS, 4, 3) /* x, kernel, bias or -1, kernel or -1 -> dx, dkernel, dbias, each or -1 */                    \
-    X(LOSS, 1, 1) /* outputs (canonical) -> d loss / d outputs (canonical; -1 in a plan without training) */
+    X(INPUT, "fX", "aX") /* features -> x */                                                                           \
+    X(CONV2D, "aX wK wB?", "aY") /* x, kernel, bias or -1 -> y = activation(x * kernel + bias) */                      \
+    X(CONV2D_BACKWARD, "aY aY? aX wK?",                                                                                \
+      "aX? gK gB?") /* dy, y or -1, x, kernel or -1 -> dx or -1, dkernel, dbias or -1 */                               \
+    X(CONV2D_TRANSPOSE, "aX wK wB?",                                                                                   \
+      "aY") /* x, kernel, bias or -1 -> y; the window is of the convolution from y to x */                             \
+    X(CONV2D_TRANSPOSE_BACKWARD, "aY aY? aX wK?", "aX? gK gB?") /* as CONV2D_BACKWARD */                               \
+    X(DENSE, "aX wK wB?", "aY") /* x, kernel, bias or -1 -> y; x may be a view, its elements in order */               \
+    X(DENSE_BACKWARD, "aY aY? aX wK?", "aX? gK gB?") /* as CONV2D_BACKWARD */                                          \
+    X(MAX_POOL2D, "aX", "aY sY?") /* x -> y, where (workspace; -1 in a plan without training) */                       \
+    X(MAX_POOL2D_BACKWARD, "aY sY", "aX") /* dy, where -> dx */                                                        \
+    X(AVERAGE_POOL2D, "aX", "aY") /* x -> y: zeros of padding do not count */                                          \
+    X(AVERAGE_POOL2D_BACKWARD, "aY", "aX") /* dy -> dx */                                                              \
+    X(PAD2D, "aX", "aY") /* x -> y: x with window.before and .after zeros around it */                                 \
+    X(CROP2D, "aY", "aX") /* dy -> dx: dy without those borders */                                                     \
+    X(UPSAMPLE2D, "aX", "aY") /* x -> y: each pixel repeated window.kernel[0] × window.kernel[1] times */              \
+    X(UPSAMPLE2D_BACKWARD, "aY", "aX") /* dy -> dx: the sums over the repetitions */                                   \
+    X(CONCATENATE, "aA aB? aC? aD? aE? aF? aG? aH?",                                                                   \
+      "aY") /* x1 … x8, or fewer -> y: one behind the other along .axis */                                             \
+    X(SLICE, "aX", "aY") /* x -> y: from element .first of .axis on */                                                 \
+    X(MULTIPLY, "aX aP", "aX") /* x1, x2 -> y = x1 · x2; an x2 of {1, 1, C} multiplies every pixel */                  \
+    X(MULTIPLY_SUM, "aX aX", "aP") /* x1, x2 -> y {1, 1, C}: Σ x1 · x2 over the pixels */                              \
+    X(ACTIVATION, "aX", "aX") /* x -> y */                                                                             \
+    X(ACTIVATION_BACKWARD, "aX aX? aX?", "aX") /* dy, y or -1, x or -1 -> dx */                                        \
+    X(DROPOUT, "aX", "aX sX") /* x -> y, mask (workspace) */                                                           \
+    X(DROPOUT_BACKWARD, "aX sX", "aX") /* dy, mask -> dx */                                                            \
+    X(ADD, "aX aX", "aX") /* x1, x2 -> y = activation(x1 + x2) */                                                      \
+    X(EMBEDDING, "fX wT", "aY") /* features, table -> y: the rows of the table whose numbers the features are */       \
+    X(EMBEDDING_BACKWARD, "aY fX", "gT") /* dy, features -> dtable */                                                  \
+    X(POSITION, "aX wX", "aX") /* x, table -> y = x + table, the same table for every sample */                        \
+    X(POSITION_BACKWARD, "aX", "gX") /* dy -> dtable */                                                                \
+    X(LAYER_NORM, "aX wC? wC?", "aX") /* x, scale or -1, offset or -1 -> y */                                          \
+    X(LAYER_NORM_BACKWARD, "aX aX wC?",                                                                                \
+      "aX? gC? gC?") /* dy, x, scale or -1 -> dx or -1, dscale or -1, doffset or -1 */                                 \
+    X(ATTENTION, "aX",                                                                                                 \
+      "aY sS?") /* x: queries, keys and values -> y, sums (workspace; -1 in a plan without training) */                \
+    X(ATTENTION_BACKWARD, "aY aX aY sS", "aX") /* dy, x, y, sums -> dx */                                              \
+    X(REDUCE, "pS", "rS") /* partial -> reduced; it waits for all microbatches */                                      \
+    X(COPY, "fX", "fX") /* x, of another device -> y: x on the operation's device; plan/copies.c adds it */            \
+    X(BATCH_NORM_MOMENTS, "aX", "pM") /* x -> partial {2C + 1}: Σx, Σx² of each channel; the number of x a channel */  \
+    X(BATCH_NORM, "aX rM? wC? wC? wC? wC?",                                                                            \
+      "aX gC? gC?") /* x, reduced, gamma, beta, mean, variance, all but x or -1 -> y, dmean, dvariance */              \
+    X(BATCH_NORM_SUMS, "aX aX rM wC? wC?",                                                                             \
+      "pS gC? gC?") /* dy, x, reduced, gamma or -1, beta or -1 -> partial {2C}: Σdy, Σdy·x̂; dgamma, dbeta */           \
+    X(BATCH_NORM_BACKWARD, "aX aX rM wC? wC? rS",                                                                      \
+      "aX") /* dy, x, reduced, gamma or -1, beta or -1, reduced of the sums -> dx */                                   \
+    X(CUSTOM, ".? .? .? .? .? .? .? .?", ".? .? .? .?") /* as the layer defines, all canonical; op.custom computes */  \
+    X(DENSE_LOSS, "aX wK wB? wK?",                                                                                     \
+      "aX? gK? gB?") /* x, kernel, bias or -1, kernel or -1 -> dx, dkernel, dbias, each or -1 */                       \
+    X(LOSS, "fY", "aY?") /* outputs (canonical) -> d loss / d outputs (canonical; -1 in a plan without training) */
 
 typedef enum kolo_op_kind {
 #define KOLO_OP_CONSTANT(name, ins, outs) KOLO_OP_##name,
@@ -208,8 +221,12 @@ int kolo_plan_view(kolo_plan *plan, int value, kolo_shape shape);
 int kolo_plan_weights(kolo_plan *plan, int parameter, kolo_shape shape); /* one value for each operation that reads */
 int kolo_plan_gradient(kolo_plan *plan, int parameter, kolo_shape shape);
 /* Adds an operation. The elements of in[] and out[] that its kind does not have become -1; it fails if one is the
- * number of a value. */
+ * number of a value, and with a sentence unless the operands are of the kinds and shapes that KOLO_OPS gives them. */
 kolo_status kolo_plan_op(kolo_plan *plan, kolo_op op);
+/* operands.c. The checks of kolo_plan_op(); sets the operands that the kind does not have to -1. */
+kolo_status kolo_plan_check_operands(const kolo_plan *plan, kolo_op *op);
+/* Fails if an operation reads a value that no operation before it writes. *op becomes that operation. */
+kolo_status kolo_plan_check_order(const kolo_plan *plan, const kolo_op **op);
 /* Frees the lists and empties the plan. The caller calls the backend's forget() first, which frees the layouts. */
 void kolo_plan_free(kolo_plan *plan);
 

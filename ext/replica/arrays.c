@@ -311,6 +311,7 @@ kolo_status kolo_replica_fetch_gradient(kolo_replica *replica)
 float *kolo_replica_weights(kolo_replica *replica)
 {
     kolo_replica_fetch(replica, false);
+    if (!replica->tried) kolo_replica_lend(replica);
     return replica->weights;
 }
 
@@ -321,5 +322,6 @@ int64_t kolo_replica_count(const kolo_replica *replica)
 
 kolo_status kolo_replica_pack(kolo_replica *replica)
 {
+    kolo_replica_take_back(replica);
     return kolo_replica_store(replica, false);
 }

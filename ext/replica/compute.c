@@ -206,6 +206,7 @@ kolo_status kolo_replica_compute(kolo_replica *replica, const kolo_batch *batch)
     double per_sample = settings_of(replica)->precision == KOLO_MIXED_FP16 ? 1 / (double)batch->samples : 1;
     if (counters->accumulated_batches == 0) counters->sample_scale = counters->loss_scale * per_sample;
     double started = kolo_now();
+    replica->called |= KOLO_CALLED_COMPUTE;
     replica->samples = (double)batch->samples;
     replica->has_group_sum = replica->group->size == 1;
     replica->complete = kolo_replica_completes(replica);

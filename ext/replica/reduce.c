@@ -95,6 +95,7 @@ kolo_status kolo_replica_gradient(kolo_replica *replica, float **gradient)
 {
     *gradient = replica->gradient;
     replica->gradient_on_host = true;
+    replica->called |= KOLO_CALLED_CHANGE; /* who takes the gradient may change the weights by it */
     KOLO_TRY(kolo_replica_collect(replica));
     return kolo_replica_fetch_gradient(replica);
 }
@@ -252,6 +253,7 @@ kolo_status kolo_replica_allreduce(kolo_replica *replica)
     double started = kolo_now(), waited = replica->timings.waiting;
     bool shares = trainer->weight_placement == KOLO_WEIGHTS_SHARED;
     replica->has_group_sum = true;
+    replica->called |= KOLO_CALLED_SUM;
     replica->gradient_on_host = false;
     if (shares) KOLO_TRY(agree_in_one_tree(replica));
     else if (replica->group->size == 1) return KOLO_OK;
@@ -298,6 +300,7 @@ kolo_status kolo_replica_reduce(kolo_replica *replica)
         return kolo_replica_allreduce(replica);
     double started = kolo_now(), waited = replica->timings.waiting;
     replica->has_group_sum = true;
+    replica->called |= KOLO_CALLED_SUM;
     replica->gradient_on_host = false;
     KOLO_TRY(kolo_replica_collect(replica));
     KOLO_TRY(kolo_replica_accumulate(replica));

@@ -90,7 +90,26 @@ struct kolo_replica {
     double learning_rate; /* of its current batch */
     int64_t timeline_step; /* the current step, where it is recorded (core/timeline.h) */
     int64_t own_steps; /* steps of this replica, counted where faults are wanted */
+    /* What the strategy's step() has called (first_step.c): */
+    bool tried; /* its first step has been checked */
+    unsigned called; /* KOLO_CALLED_… of all steps */
+    bool lent; /* in the first step: the strategy has the weights, of this checksum, and has not packed them since */
+    uint32_t lent_checksum;
 };
+
+enum { KOLO_CALLED_COMPUTE = 1, KOLO_CALLED_SUM = 2, KOLO_CALLED_CHANGE = 4 /* an update, a pack or the gradient */ };
+
+/* first_step.c. The strategy's step(). Fails with a sentence if it lacks a part that it or its kind needs. */
+kolo_status kolo_replica_first_step(kolo_replica *replica, const kolo_batch *batch);
+/* Notes that the strategy was given the weights; that it has packed or updated them. */
+void kolo_replica_lend(kolo_replica *replica);
+static inline void kolo_replica_take_back(kolo_replica *replica)
+{
+    replica->called |= KOLO_CALLED_CHANGE;
+    replica->lent = false;
+}
+/* Warns once if no step of any replica has changed weights, or given its gradient to another. */
+void kolo_warn_untrained(kolo_trainer *trainer);
 
 /* adasum.c. Whether ranks combine their gradients by Adasum. The gradient of this rank becomes that of all ranks: of
  * the replica that speaks for the rank alone, whose gradient is the rank's sum; of all replicas, whose gradients are

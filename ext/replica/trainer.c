@@ -23,14 +23,6 @@ int kolo_model_replicas(const kolo_model *model)
     return model->place.replicas;
 }
 
-static kolo_status check_kind(const kolo_strategy_kind *kind)
-{
-    const char *missing = !kind->name ? "name" : !kind->replicas ? "replicas" : !kind->step ? "step" : NULL;
-    if (!missing) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, "strategy %s: wanted a kolo_strategy_kind with a .%s, got NULL",
-                     kind->name ? kind->name : "of your own", missing);
-}
-
 static kolo_status check_parameter_device(const kolo_strategy_kind *kind, const char *name)
 {
     if (!name || kolo_device_number(name) != KOLO_NO_DEVICE) return KOLO_OK;
@@ -43,7 +35,7 @@ kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *st
 {
     const kolo_strategy_kind *kind = kolo_strategy_kind_of(strategy);
     int each = kolo_model_devices(model);
-    KOLO_TRY(check_kind(kind));
+    KOLO_TRY(kolo_strategy_check(strategy));
     KOLO_TRY(check_parameter_device(kind, strategy->parameter_device));
     KOLO_TRY(kind->replicas(strategy, count));
     if (each == 1 || *count == 1) return KOLO_OK;
@@ -361,6 +353,7 @@ static kolo_status with_the_reason(kolo_trainer *trainer, kolo_status status)
 kolo_status kolo_trainer_fetch(kolo_trainer *trainer)
 {
     size_t bytes = (size_t)trainer->model->weight_count * sizeof(float);
+    kolo_warn_untrained(trainer);
     if (trainer->workers) return kolo_workers_fetch(trainer);
     KOLO_TRY(with_the_reason(trainer, kolo_replica_fetch(&trainer->replicas[0], false)));
     memcpy(trainer->model->weights, trainer->replicas[0].weights, bytes);
@@ -441,7 +434,8 @@ static bool is_called_off(const void *argument)
 static kolo_status step_with_faults(kolo_replica *replica, const kolo_batch *batch)
 {
     const kolo_strategy_kind *kind = kolo_model_strategy(replica->trainer->model);
-    if (!kolo_faults_wanted()) return kind->step(replica, batch);
+    kolo_status (*step_of)(kolo_replica *, const kolo_batch *) = replica->tried ? kind->step : kolo_replica_first_step;
+    if (!kolo_faults_wanted()) return step_of(replica, batch);
     kolo_fault_place place = {.number = kolo_size() > 1 ? kolo_rank() : replica->index,
                               .step = replica->own_steps++,
                               .worker = replica->trainer->workers != NULL,
@@ -449,7 +443,7 @@ static kolo_status step_with_faults(kolo_replica *replica, const kolo_batch *bat
                               .argument = replica};
     double started = kolo_now();
     KOLO_TRY(kolo_fault_strike(&place));
-    KOLO_TRY(kind->step(replica, batch));
+    KOLO_TRY(step_of(replica, batch));
     bool flipped =
         kolo_fault_follow(&place, kolo_now() - started, kolo_replica_weights(replica), kolo_replica_count(replica));
     return flipped ? kolo_replica_pack(replica) : KOLO_OK;

@@ -37,6 +37,7 @@ struct kolo_trainer {
     const kolo_data *data; /* the data of the current fit */
     uint64_t seed; /* the same on all ranks */
     kolo_totals local_totals; /* totals of this process's samples in the last step */
+    bool warned_untrained; /* kolo_warn_untrained() has warned */
 };
 
 /* Opens the model's trainer if there is none. A new trainer has the start values of the optimizer's state, and no open

@@ -221,6 +221,7 @@ kolo_status kolo_replica_update(kolo_replica *replica)
 {
     double started = kolo_now();
     int64_t begun = kolo_timeline_begin();
+    kolo_replica_take_back(replica);
     KOLO_TRY(update(replica));
     kolo_timeline_end(begun, replica->by_host ? KOLO_SPAN_UPDATE : kolo_replica_span(replica, KOLO_SPAN_UPDATE),
                       "update");

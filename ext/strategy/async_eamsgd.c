@@ -26,4 +26,6 @@ const kolo_strategy_kind kolo_async_eamsgd_kind = {.name = "async_eamsgd",
                                                    .step = step,
                                                    .exchange = kolo_elastic_exchange,
                                                    .window = 32,
-                                                   .has_memory = true};
+                                                   .has_memory = true,
+                                                   .reads_rho = true,
+                                                   .reads_momentum = true};

@@ -20,24 +20,8 @@ static kolo_status count_names(const kolo_strategy *strategy, int *count)
     return KOLO_OK;
 }
 
-/* Options of strategies of workers mean nothing to others. */
-static kolo_status check_no_workers(const kolo_strategy *strategy)
-{
-    const char *option = strategy->workers   ? ".workers"
-                         : strategy->window  ? ".window"
-                         : strategy->servers ? ".servers"
-                         : strategy->turns   ? ".turns"
-                         : strategy->replay  ? ".replay"
-                         : strategy->record  ? ".record"
-                                             : NULL;
-    if (!option || kolo_strategy_has_workers(strategy->kind)) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID, "strategy %s: %s: wanted a strategy of workers, got another", strategy->kind->name,
-                     option);
-}
-
 static kolo_status check_options(const kolo_strategy *strategy)
 {
-    KOLO_TRY(check_no_workers(strategy));
     if (strategy->slicing < 0 || strategy->slicing > KOLO_SLICE_ON_DEVICE)
         return kolo_fail(KOLO_INVALID,
                          "strategy %s: .slicing: wanted KOLO_SLICE_ON_HOST or KOLO_SLICE_ON_DEVICE, got %d",

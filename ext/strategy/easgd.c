@@ -52,4 +52,5 @@ const kolo_strategy_kind kolo_easgd_kind = {.name = "easgd",
                                             .step = step,
                                             .exchange_all = exchange_all,
                                             .window = 1,
-                                            .writes_start = true};
+                                            .writes_start = true,
+                                            .reads_rho = true};

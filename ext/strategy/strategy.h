@@ -75,7 +75,14 @@ struct kolo_strategy_kind {
     /* The optimizer updates the centre before exchange(), with the gradient of the worker's last step(), which collects
      * it by kolo_replica_gradient() and updates nothing. */
     bool updates_center;
+    /* Which of the numbers in kolo_strategy it reads; the others are refused. */
+    bool reads_rho; /* .rho and .learning_rate */
+    bool reads_momentum; /* .momentum */
 };
+
+/* options.c. Fails with a message if the strategy is given an option that its kind has no use for, or if its kind lacks
+ * a part that another of its parts needs. */
+kolo_status kolo_strategy_check(const kolo_strategy *strategy);
 
 /* For strategies of several devices (devices.c): checks .devices, .device_names, .slicing and .initial_sync, and counts
  * the devices that they choose. Fails with a message if they are invalid. It can be a kind's .replicas. */

@@ -42,22 +42,6 @@ static kolo_status check_order(const kolo_strategy *strategy)
                      strategy->kind->name, strategy->turns);
 }
 
-/* The options of synchronous strategies mean nothing here. */
-static kolo_status check_synchronous(const kolo_strategy *strategy)
-{
-    const char *option = strategy->parameter_device         ? ".parameter_device"
-                         : strategy->slicing                ? ".slicing"
-                         : strategy->last_takes_remainder   ? ".last_takes_remainder"
-                         : strategy->initial_sync           ? ".initial_sync"
-                         : strategy->synchronized_optimizer ? ".synchronized_optimizer"
-                         : strategy->staging                ? ".staging"
-                                                            : NULL;
-    if (!option) return KOLO_OK;
-    return kolo_fail(KOLO_INVALID,
-                     "strategy %s: %s: wanted a strategy that divides each batch among devices, got one of workers",
-                     strategy->kind->name, option);
-}
-
 kolo_status kolo_strategy_workers(const kolo_strategy *strategy, int *count)
 {
     const char *name = strategy->kind->name;
@@ -70,7 +54,6 @@ kolo_status kolo_strategy_workers(const kolo_strategy *strategy, int *count)
     KOLO_TRY(check_numbers(strategy));
     KOLO_TRY(check_servers(strategy));
     KOLO_TRY(check_order(strategy));
-    KOLO_TRY(check_synchronous(strategy));
     if (strategy->workers == 0) return kolo_strategy_devices(strategy, count);
     *count = strategy->workers;
     return KOLO_OK;

@@ -221,7 +221,7 @@ typedef kolo_status kolo_cuda_runner(const kolo_cuda_job *job);
 typedef kolo_status kolo_cuda_maker(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_cuda_runner kolo_cuda_run_input, kolo_cuda_run_activation, kolo_cuda_run_activation_backward, kolo_cuda_run_add,
     kolo_cuda_run_dropout_backward; /* pointwise.c */
-kolo_cuda_maker kolo_cuda_make_dropout; /* pointwise.c */
+kolo_cuda_maker kolo_cuda_make_dropout, kolo_cuda_make_activation; /* pointwise.c */
 kolo_cuda_maker kolo_cuda_make_conv2d, kolo_cuda_make_conv2d_backward, kolo_cuda_make_conv2d_transpose,
     kolo_cuda_make_conv2d_transpose_backward; /* conv2d.c */
 kolo_cuda_maker kolo_cuda_make_loss; /* loss.c */

@@ -10,8 +10,8 @@ static const struct {
     kolo_cuda_maker *make;
 } kernels[KOLO_OP_KINDS] = {
     [KOLO_OP_INPUT] = {.run = kolo_cuda_run_input},
-    [KOLO_OP_ACTIVATION] = {.run = kolo_cuda_run_activation},
-    [KOLO_OP_ACTIVATION_BACKWARD] = {.run = kolo_cuda_run_activation_backward},
+    [KOLO_OP_ACTIVATION] = {.run = kolo_cuda_run_activation, .make = kolo_cuda_make_activation},
+    [KOLO_OP_ACTIVATION_BACKWARD] = {.run = kolo_cuda_run_activation_backward, .make = kolo_cuda_make_activation},
     [KOLO_OP_ADD] = {.run = kolo_cuda_run_add},
     [KOLO_OP_DROPOUT] = {.make = kolo_cuda_make_dropout},
     [KOLO_OP_DROPOUT_BACKWARD] = {.run = kolo_cuda_run_dropout_backward},

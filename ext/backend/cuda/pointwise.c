@@ -1,5 +1,6 @@
 /* Operations element by element: the features, activations, sums, dropout. Kernels: pointwise.cu. */
 #include "backend/cuda/cuda.h"
+#include "layers/layer.h"
 
 _Static_assert((int)KOLO_FUNCTION_LINEAR == KOLO_LINEAR && (int)KOLO_FUNCTION_RELU == KOLO_RELU &&
                    (int)KOLO_FUNCTION_SOFTMAX == KOLO_SOFTMAX && (int)KOLO_FUNCTION_SIGMOID == KOLO_SIGMOID &&
@@ -19,6 +20,14 @@ kolo_status kolo_cuda_run_input(const kolo_cuda_job *job)
 }
 
 /* ---- activations ---- */
+
+kolo_status kolo_cuda_make_activation(kolo_cuda_kernel *kernel, kolo_plan *plan, const kolo_op *op)
+{
+    (void)kernel, (void)plan;
+    if ((int)op->activation <= (int)KOLO_FUNCTION_ELU) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED, "wanted an activation of kolo_function of backend cuda, got %s",
+                     kolo_activation_name((int)op->activation));
+}
 
 kolo_status kolo_cuda_run_activation(const kolo_cuda_job *job)
 {

@@ -3,6 +3,7 @@
 #include "backend/onednn/onednn.h"
 #include "core/lanes_math.h"
 #include "core/vector.h"
+#include "layers/layer.h"
 
 typedef kolo_floats (*curve)(kolo_floats x);
 typedef kolo_floats (*slope)(kolo_floats known); /* y, or x where the derivative is no function of y */
@@ -184,13 +185,23 @@ static kolo_status add_step(kolo_kernel *kernel, kolo_plan *plan, int count, con
     return kolo_reorder_out(kernel, operands[count], out);
 }
 
+static kolo_status check(const kolo_op *op)
+{
+    size_t number = (size_t)op->activation;
+    if (number < sizeof loops / sizeof *loops && loops[number].forward[0]) return KOLO_OK;
+    return kolo_fail(KOLO_UNSUPPORTED, "wanted an activation of the loops of backend onednn, got %s",
+                     kolo_activation_name((int)op->activation));
+}
+
 kolo_status kolo_onednn_pointwise(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
+    KOLO_TRY(check(op));
     return add_step(kernel, plan, 1, op->in, op->in[0], op->out[0]);
 }
 
 kolo_status kolo_onednn_pointwise_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
     int known = op->in[1] >= 0 ? op->in[1] : op->in[2];
+    KOLO_TRY(check(op));
     return add_step(kernel, plan, 2, (const int[]){op->in[0], known}, known, op->out[0]);
 }

@@ -39,11 +39,14 @@ static double value(kolo_activation activation, double x)
     case KOLO_SILU: return x * sigmoid(x);
     case KOLO_LEAKY_RELU: return x < 0 ? 0.2 * x : x;
     case KOLO_ELU: return x < 0 ? expm1(x) : x;
-    default: return x;
+    case KOLO_LINEAR:
+    case KOLO_SOFTMAX: break; /* a softmax is a function of a row */
     }
+    return x;
 }
 
-/* dy/dx of the activations whose derivative is a function of y. */
+/* dy/dx of the activations whose derivative is a function of y. These switches have no default, so that an activation
+ * that is missing in them does not compile. */
 static double slope_at_y(kolo_activation activation, double y)
 {
     switch (activation) {
@@ -52,8 +55,13 @@ static double slope_at_y(kolo_activation activation, double y)
     case KOLO_TANH: return 1 - y * y;
     case KOLO_LEAKY_RELU: return y < 0 ? 0.2 : 1;
     case KOLO_ELU: return y < 0 ? y + 1 : 1;
-    default: return 1;
+    case KOLO_GELU:
+    case KOLO_GELU_TANH:
+    case KOLO_SILU: /* see slope_at_x() */
+    case KOLO_SOFTMAX:
+    case KOLO_LINEAR: break;
     }
+    return 1;
 }
 
 /* dy/dx of the others, the gelus and silu, from x: (x s(x))' = s + x s', and σ' = σ (1 − σ). */

@@ -16,11 +16,24 @@ static kolo_status three(const kolo_strategy *strategy, int *count)
     return KOLO_OK;
 }
 
+static int all_exchanges(void)
+{
+    return own.exchanges[0] + own.exchanges[1] + own.exchanges[2];
+}
+
+/* The slow worker waits within its batch until the others have trained on all other batches of the epoch. If it held
+ * anybody up, this would never come. */
+static void wait_for_the_others(void)
+{
+    int batches = SAMPLES / 2, wanted = (all_exchanges() / batches + 1) * batches - 1;
+    for (int i = 0; all_exchanges() < wanted && i < 60000; i++) usleep(1000);
+}
+
 static kolo_status own_step(kolo_replica *replica, const kolo_batch *batch)
 {
     int number = kolo_worker_number(replica), odd = own.fails >= 0 ? own.fails : own.stops;
     bool late = batch->number > 4;
-    if (number == own.slow) usleep(200000);
+    if (number == own.slow) wait_for_the_others();
     for (int i = 0; late && own.awaits && number != odd && !own.met && i < 60000; i++) usleep(1000);
     if (late && number == odd) own.met = true;
     if (late && number == own.fails) return kolo_fail(KOLO_INVALID, "worker %d lost its way", number);
@@ -57,7 +70,7 @@ static const kolo_history *train_own(kolo_model *model, kolo_data *data, const k
     return kolo_fit(model, data, .epochs = 2, .batch_size = 2, .verbose = KOLO_NONE);
 }
 
-/* 45 batches an epoch: the slow worker takes the fewest, and the others take the rest. */
+/* 45 batches an epoch: the slow worker takes at most one of each epoch, and the others take the rest. */
 static void a_straggler_holds_up_nobody(void **state)
 {
     (void)state;
@@ -67,8 +80,8 @@ static void a_straggler_holds_up_nobody(void **state)
     const kolo_history *history = train_own(model, data, &own_kind, false);
     assert_non_null(history);
     assert_int_equal(history->epoch[1].images, SAMPLES);
-    assert_int_equal(own.exchanges[0] + own.exchanges[1] + own.exchanges[2], 90);
-    assert_true(own.exchanges[1] < own.exchanges[0] && own.exchanges[1] < own.exchanges[2]);
+    assert_int_equal(all_exchanges(), 90);
+    assert_true(own.exchanges[1] <= 2);
     kolo_model_free(&model);
     kolo_data_free(&data);
 }

@@ -63,6 +63,13 @@ static void wrong_options_are_sentences(void **state)
     refuse(kolo_mirrored(.devices = 1, .servers = 2), ".servers: wanted a strategy of workers");
     refuse(kolo_downpour(.staging = true), ".staging: wanted a strategy that divides each batch");
     refuse(kolo_mirrored(.devices = 1, .window = 2), ".window: wanted a strategy of workers");
+    refuse(kolo_mirrored(.devices = 1, .servers = 2), "strategy mirrored: .servers: wanted a strategy of workers");
+    refuse(kolo_mirrored(.devices = 1, .rho = 2), "mirrored: .rho: wanted a strategy of elastic averaging");
+    refuse(kolo_mirrored(.devices = 1, .learning_rate = 2), "mirrored: .learning_rate: wanted a strategy of elastic");
+    refuse(kolo_mirrored(.devices = 1, .momentum = 0.5), "mirrored: .momentum: wanted a strategy that reads it");
+    refuse(kolo_downpour(.workers = 2, .rho = 0), "downpour: .rho: wanted a strategy of elastic averaging");
+    refuse(kolo_async_easgd(.workers = 2, .momentum = 0.5), "async_easgd: .momentum: wanted a strategy that reads it");
+    refuse(kolo_strategy_of(&kolo_one_device_kind, .servers = 2), "one_device: .servers: wanted a strategy of workers");
     refuse(kolo_downpour(.replay = "/nowhere/order.json"), "/nowhere/order.json: wanted a file to read");
     refuse(kolo_downpour(.record = "/nowhere/order.json"), "/nowhere/order.json");
 }
