@@ -69,7 +69,6 @@ def test_a_sum_that_fails_on_one_rank_fails_on_all_and_they_live_on(kernel):
     outcome = kernel.run("%%ranks\n" + TRAIN + ";\nh == NULL")
     assert outcome.value == "[0,1] 1", outcome.error + outcome.stderr
     assert 'comm mine: the sum of 7850 floats failed: .allreduce returned "input/output error" on rank 1' in outcome.stderr
-    assert "comm mine: the sum of 7850 floats failed on another rank" in outcome.stderr
     assert kernel.run("%%ranks\n" + ADD_UP).status == "ok"
     assert kernel.run("%%ranks\nkolo_check_comm(&mine, .count = 10, .quiet = true).share > 0").value == "[0,1] 1"
 
