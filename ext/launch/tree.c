@@ -28,13 +28,17 @@ void tree_adopt_orphans(void)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-/* The sum of the fields 14 to 17 of /proc/PID/stat: see proc(5). `after` is at the end of the second one. */
+/* The sum of the fields 14 to 17 of /proc/PID/stat: see proc(5). `after` is at the end of field 2, and field 3 is a
+ * letter. */
 static unsigned long computed_of(const char *after)
 {
-    unsigned long field[4] = {0};
-    sscanf(after, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %lu %lu", &field[0], &field[1], &field[2],
-           &field[3]);
-    return field[0] + field[1] + field[2] + field[3];
+    unsigned long sum = 0;
+    char *at = (char *)after + 3;
+    for (int field = 4; field <= 17; field++) {
+        unsigned long value = strtoul(at, &at, 10);
+        if (field >= 14) sum += value;
+    }
+    return sum;
 }
 
 /* Reads /proc/PID/stat: "pid (name) state parent ...", where the name may contain any characters. False for zombies and

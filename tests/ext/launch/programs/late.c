@@ -1,4 +1,5 @@
-/* Preloaded: the processes of the last rank begin late, as on a busy machine: 2 s after the file LATE_AFTER is there. */
+/* Preloaded: the processes of the last rank begin late, as on a busy machine: 2 s after the file LATE_AFTER is there.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
