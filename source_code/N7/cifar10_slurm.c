@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../N5/cifar10_network.h"
+
 enum { LINE = 400 }; /* bytes of what a rank says of itself */
 
 typedef struct own_options {
@@ -72,33 +74,6 @@ static void self_test(const kolo_strategy *strategy)
 
 /* ---------------------------------------------------------------------------------------- the training */
 
-static kolo_tensor convolve(kolo_tensor x, int filters, kolo_padding padding)
-{
-    return kolo_apply(kolo_conv2d(filters, .kernel = {3, 3}, .padding = padding, .activation = KOLO_RELU), x);
-}
-
-/* Two convolutions, the second of which shrinks the image by its border, and a pooling that halves it. */
-static kolo_tensor halve(kolo_tensor x, int filters)
-{
-    x = convolve(convolve(x, filters, KOLO_SAME), filters, KOLO_VALID);
-    return kolo_apply(kolo_dropout(0.25), kolo_apply(kolo_max_pool2d(2, 2), x));
-}
-
-static kolo_model *cifar_network(kolo_data_info images)
-{
-    kolo_model *model = kolo_graph();
-    kolo_tensor x = kolo_graph_input(model, images.shape[0], images.shape[1], images.shape[2]);
-    x = kolo_apply(kolo_flatten(), halve(halve(x, 32), 64));
-    x = kolo_apply(kolo_dropout(0.5), kolo_apply(kolo_dense(512, .activation = KOLO_RELU), x));
-    kolo_graph_output(model, kolo_apply(kolo_dense(images.classes), x));
-    return model;
-}
-
-static kolo_data *read_images(const char *name, kolo_split split)
-{
-    return strcmp(name, "synthetic") == 0 ? kolo_synthetic_images(split) : kolo_dataset(name, split);
-}
-
 /* With --chief only rank 0 reads the training images, and each rank gets a share of them over the network. */
 static kolo_data *training_images(const kolo_options *options, bool chief)
 {
@@ -107,15 +82,6 @@ static kolo_data *training_images(const kolo_options *options, bool chief)
     kolo_data *share = kolo_data_scatter(images, 0);
     kolo_data_free(&images);
     return share;
-}
-
-/* Flipped, and shifted by a tenth of their size; takes images. */
-static kolo_data *augmented(kolo_data *images)
-{
-    kolo_data_info info = kolo_data_get_info(images);
-    kolo_data *changed = kolo_augment(images, .flip = true, .shift = {info.shape[0] / 10, info.shape[1] / 10});
-    kolo_data_free(&images);
-    return changed;
 }
 
 static const kolo_history *train(kolo_model *model, kolo_data *images, kolo_data *test, const kolo_options *options,
