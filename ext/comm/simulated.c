@@ -83,10 +83,11 @@ static kolo_status add(kolo_comm *comm, kolo_status status, kolo_modelled_operat
 static kolo_status count_unmodelled(kolo_comm *comm, kolo_status status)
 {
     simulated *s = (simulated *)comm;
+    if (status != KOLO_OK || !s->how.model) return status;
     pthread_mutex_lock(&s->lock);
-    s->clock.unmodelled += status == KOLO_OK && s->how.model;
+    s->clock.unmodelled++;
     pthread_mutex_unlock(&s->lock);
-    return status;
+    return KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- collectives */
