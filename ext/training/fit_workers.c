@@ -136,13 +136,12 @@ static void drop_incomplete(kolo_fit_state *state)
 }
 
 /* The batches of workers that are gone, where others do not take them. A replay would train on them. */
-static void tell_left_out(kolo_fit_state *state, int epoch, int trained)
+static void tell_left_out(const kolo_fit_state *state, int epoch, int trained)
 {
     const char *record = state->record_ended ? NULL : strategy_of(state)->record;
     const char *ends = record ? kolo_phrase("; the record %s ends before this epoch", record) : "";
     kolo_warn("epoch %d: trained on %d of %d batches, the others were those of workers that are gone%s", epoch + 1,
               trained, state->steps, ends);
-    state->record_ended = true;
 }
 
 kolo_status kolo_fit_run_workers(kolo_fit_state *state, int epoch,
@@ -162,8 +161,10 @@ kolo_status kolo_fit_run_workers(kolo_fit_state *state, int epoch,
         status = kolo_order_add(&state->record, &run.record);
     if (status == KOLO_OK) status = kolo_workers_train(state->trainer, &run, outcome);
     if (outcome->trained < state->steps) drop_incomplete(state);
-    if (status == KOLO_OK && !outcome->stopped && outcome->trained < state->steps)
+    if (status == KOLO_OK && !outcome->stopped && outcome->trained < state->steps) {
         tell_left_out(state, epoch, outcome->trained);
+        state->record_ended = true;
+    }
     kolo_turns_clear(&own);
     return status;
 }
