@@ -10,13 +10,20 @@ static const kolo_update_kind *updates_of(const kolo_replica *replica)
 
 /* ---------------------------------------------------------------- one update */
 
-/* Under KOLO_WEIGHTS_CENTRAL one replica updates the weights of all, with the threads of the parameter device. */
+/* Under KOLO_WEIGHTS_CENTRAL one replica updates the weights of all. */
+static bool updates_weights(const kolo_replica *replica)
+{
+    const kolo_trainer *trainer = replica->trainer;
+    return trainer->weight_placement != KOLO_WEIGHTS_CENTRAL || replica->index == trainer->updater;
+}
+
+/* Central weights are updated with the threads of the parameter device. */
 static kolo_status enqueue_job(kolo_replica *replica, const kolo_update_job *job)
 {
     const kolo_trainer *trainer = replica->trainer;
-    kolo_stream *stream = trainer->parameter_stream ? trainer->parameter_stream : replica->stream;
-    if (trainer->weight_placement != KOLO_WEIGHTS_CENTRAL) return updates_of(replica)->update(replica->stream, job);
-    return replica->index == trainer->updater ? updates_of(replica)->update(stream, job) : KOLO_OK;
+    bool central = trainer->weight_placement == KOLO_WEIGHTS_CENTRAL;
+    kolo_stream *stream = central && trainer->parameter_stream ? trainer->parameter_stream : replica->stream;
+    return updates_weights(replica) ? updates_of(replica)->update(stream, job) : KOLO_OK;
 }
 
 /* packed: the gradient in the backend's layout; NULL: it is canonical in arrays.gradient. Where replicas share the
@@ -90,7 +97,6 @@ static bool is_captured(const kolo_replica *replica)
  * a strategy or a callback may look at the counters after every step. */
 static kolo_status count_update(kolo_replica *replica, bool any)
 {
-    const kolo_trainer *trainer = replica->trainer;
     kolo_counters *counters = &replica->counters;
     counters->steps++;
     counters->accumulated_batches++;
@@ -99,10 +105,10 @@ static kolo_status count_update(kolo_replica *replica, bool any)
     counters->accumulated_batches = 0;
     counters->accumulated_samples = 0;
     if (!any) return KOLO_OK;
-    bool elsewhere = trainer->weight_placement == KOLO_WEIGHTS_CENTRAL && replica->index != trainer->updater;
     if (!replica->scaling) counters->updates++;
-    else if (!elsewhere) replica->enqueued_updates++; /* kolo_trainer_share_scaling() sends the outcome to the others */
-    return trainer->exact || replica->has_totals ? kolo_replica_synchronize_scaling(replica) : KOLO_OK;
+    else if (updates_weights(replica))
+        replica->enqueued_updates++; /* kolo_trainer_share_scaling() sends the outcome to the others */
+    return replica->trainer->exact || replica->has_totals ? kolo_replica_synchronize_scaling(replica) : KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- by the host */
