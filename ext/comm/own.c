@@ -25,7 +25,7 @@ kolo_status kolo_own_comm_check(const kolo_own_comm *own)
 }
 
 /* A message that failed has told why; the sentence here is for a caller that reports it elsewhere. The other ranks may
- * wait for messages of this one, which will not come, so they are told. */
+ * wait for messages that this rank will not send any more: give_up() tells them. */
 kolo_status kolo_own_allreduce(const kolo_own_comm *own, kolo_comm *ranks, kolo_message_watch watch, float *values,
                                int64_t count)
 {

@@ -241,7 +241,7 @@ kolo_status kolo_comm_simulated_open(kolo_comm *under, kolo_comm **comm)
     return KOLO_OK;
 }
 
-/* ---------------------------------------------------------------- what is simulated */
+/* ---------------------------------------------------------------- choosing a model */
 
 kolo_status kolo_comm_simulate(kolo_comm *comm, const kolo_simulate_links_args *how)
 {

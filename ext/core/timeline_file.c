@@ -105,7 +105,7 @@ int kolo_timeline_read_row(int fd, const kolo_timeline_header *header, int row, 
 
 /* ---------------------------------------------------------------- text */
 
-/* Writes a JSON string. What is not UTF-8 becomes U+FFFD. */
+/* Writes a JSON string. Bytes that are no UTF-8 become U+FFFD. */
 static void write_text(FILE *out, const char *text, size_t most)
 {
     size_t left = strnlen(text, most);
@@ -215,7 +215,8 @@ static const char *number_name(const kolo_timeline_event *event)
     return bucket ? "bucket" : "microbatch";
 }
 
-/* Viewers show the name alone, so it also says what is done: "conv2d_1 backward" as under NVTX, "wait for ranks". */
+/* Viewers show the name alone, so the name contains the category: "conv2d_1 backward" as under NVTX, "wait for ranks".
+ */
 static void write_name(FILE *out, const kolo_timeline_event *event)
 {
     static const char *const before[KOLO_SPANS] = {

@@ -142,7 +142,7 @@ void output_finish_bar(struct output *output)
     forget_bar(output);
 }
 
-/* Writes what stands before a line: the time, if it is wanted, and the tag. */
+/* Writes the beginning of a line: the time, if the user wants it, and the tag. */
 static void print_tag(const struct output *output, int rank, enum output_stream stream, char tag[TAG])
 {
     char date[32] = "";

@@ -56,7 +56,7 @@ static bool open_terminal(struct ends *ends)
     return keep_ours(ends);
 }
 
-/* Makes what is written to one stream part of another. */
+/* Makes the output to one stream part of another stream. */
 static bool share_end(struct ends *ends, const struct ends *of)
 {
     *ends = (struct ends){-1, fcntl(of->theirs, F_DUPFD_CLOEXEC, 3)};

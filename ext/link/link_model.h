@@ -133,7 +133,7 @@ int kolo_rings_find(const kolo_link_model *model, int count, kolo_ring rings[KOL
 
 /* --- schedule.c, tree.c --- */
 
-/* What is simulated. devices ≤ one host's, or a multiple of it. */
+/* One collective to simulate. devices: at most those of one host, or a multiple of them. */
 typedef struct kolo_task {
     const kolo_link_model *model;
     double bytes;

@@ -99,7 +99,7 @@ static kolo_status exchange_with_all(kolo_replica *replica, const kolo_offer *of
     return KOLO_OK;
 }
 
-/* What is exchanged differs between strategies: weights, a gradient, or their difference, and the centre's weights. */
+/* Strategies exchange different arrays: weights, a gradient, or a difference of weights, and the centre's weights. */
 static kolo_status exchange(kolo_replica *replica)
 {
     kolo_workers *workers = workers_of(replica);

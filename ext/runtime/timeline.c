@@ -255,7 +255,7 @@ static kolo_status stop(void)
     kolo_timeline_halt();
     kolo_status status = collect(kolo_world_comm());
     if (status != KOLO_COMM)
-        unlink(current.part); /* kolorun makes the trace of what is left by ranks that cannot meet */
+        unlink(current.part); /* ranks that cannot meet leave their parts, and kolorun makes the trace */
     forget();
     return status;
 }

@@ -21,7 +21,7 @@ enum {
     LABEL_PIXELS = 190, /* of the rows' names */
 };
 
-/* Colours that are told apart without red and green (Okabe and Ito 2008), and letters for a terminal. */
+/* Colours that a colour-blind reader can tell apart (Okabe and Ito 2008), and letters for a terminal. */
 static const struct look {
     const char *colour;
     char letter;

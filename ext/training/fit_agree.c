@@ -41,7 +41,7 @@ kolo_status kolo_fit_agree_to_begin(const kolo_fit_state *state, kolo_status sta
     if (ranks->size == 1) return status;
     kolo_failure own = {.code = KOLO_OK}, *all = calloc((size_t)ranks->size, sizeof *all);
     if (status != KOLO_OK) own = kolo_failure_take();
-    bool silent = status != KOLO_OK && own.code == KOLO_OK; /* it follows from a failure that was told before */
+    bool silent = status != KOLO_OK && own.code == KOLO_OK; /* an earlier failure, which was printed, is the cause */
     if (silent) own = (kolo_failure){status, "an earlier call failed"};
     if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof *all, "the ranks' failures");
     kolo_status told = ranks->kind->allgather(ranks, &own, sizeof own, all);

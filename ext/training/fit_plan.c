@@ -253,7 +253,7 @@ kolo_status kolo_fit_plan(kolo_fit_state *state)
     state->ranks = kolo_model_ranks(model);
     kolo_status status = plan_alone(state);
     if (state->ranks->size > 1) {
-        kolo_failure own = kolo_failure_take(); /* the others are told of it after the opening */
+        kolo_failure own = kolo_failure_take(); /* the others learn of this failure after the opening */
         kolo_status opened = kolo_fit_open_ranks(state);
         if (own.code != KOLO_OK && opened == KOLO_OK) kolo_failure_give(&own);
         KOLO_TRY(opened);
