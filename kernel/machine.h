@@ -6,6 +6,7 @@
 
 #include "cells/text.h"
 #include "output.h"
+#include "patience.h"
 #include "worker/protocol.h"
 
 struct display;
@@ -27,6 +28,7 @@ typedef struct machine {
     bool ended_idle;      /* the worker ended while none did */
     bool unreported;      /* the worker has ended of itself, and the user has not been told */
     double interrupted;   /* when the interrupt came; 0: none */
+    patience patience;    /* since then */
     double probed;        /* when it was last looked whether somebody waits for input */
     int64_t wall, user, system; /* nanoseconds that cells and programs have run, until somebody sets them to 0 */
     message last;         /* of the last reply */

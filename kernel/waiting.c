@@ -123,21 +123,10 @@ static bool awaits_program(pid_t worker)
     return number == SYS_wait4 || number == SYS_waitid;
 }
 
-/* How many processes share a core just now, from 1 to 10. */
-static double slowness(void)
-{
-    char line[128];
-    double ready = 0;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (!first_line("/proc/loadavg", line, sizeof line) || sscanf(line, "%*f %*f %*f %lf/", &ready) != 1) return 1;
-    double each = ready / (double)(cores > 0 ? cores : 1);
-    return each < 1 ? 1 : each > 10 ? 10 : each;
-}
-
 /* A worker on a busy machine gets more time: it must not lose its variables because it had no core. */
 void waiting_interrupt(machine *m)
 {
-    double passed = (seconds_now() - m->interrupted) / slowness();
+    double passed = patience_passed(&m->patience, m->interrupted);
     if (!m->running || m->worker <= 0) return;
     bool programs = awaits_program(m->worker);
     if (passed > (programs ? 2.2 : 1.2)) {

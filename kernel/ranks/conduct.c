@@ -1,5 +1,6 @@
 /* A cell on the ranks: from the first letter to its result. Read first: ranks.h, ending.h. */
 #define _GNU_SOURCE
+#include "patience.h"
 #include "ranks/ranks.h"
 
 #include <libgen.h>
@@ -15,6 +16,7 @@ static const double GRACE = 0.3, /* seconds that other ranks have to fail of the
 typedef struct course {
     ranks *r;
     double interrupted; /* when; 0: not */
+    patience patience;  /* since then */
     double first_finished; /* 0: nobody has */
     double failed; /* when the first failure was seen; 0: none */
     bool asked_where, remarked;
@@ -198,7 +200,8 @@ static bool over(course *c)
     double now = seconds_now();
     if (r->s->closing) return true;
     if (c->failed == 0 && ranks_any_failed(r)) c->failed = now;
-    if (c->interrupted > 0) return running_count(r) == 0 || now - c->interrupted > INTERRUPT_LIMIT;
+    if (c->interrupted > 0)
+        return running_count(r) == 0 || patience_passed(&c->patience, c->interrupted) > INTERRUPT_LIMIT;
     if (c->failed > 0) return running_count(r) == 0 || now - c->failed > GRACE;
     return running_count(r) == 0;
 }

@@ -54,6 +54,7 @@ static void say_where(int number)
         syscall(SYS_tgkill, getpid(), running.process, SIGNAL_WHERE);
         return;
     }
+    running.asked++;
     static char path[400], ready[400];
     const char *cells = getenv("KOLO_KERNEL_CELLS");
     if (!cells || !running.active) return;

@@ -1,7 +1,13 @@
 #include "worker/clock.h"
 
 #include <sys/resource.h>
-#include <time.h>
+
+double seconds_on(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
 
 typedef struct reading {
     int64_t wall, user, system; /* nanoseconds */
@@ -48,7 +54,5 @@ void clock_tell(message *m)
 double kolo_cell_clock(void);
 double kolo_cell_clock(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return seconds_on(CLOCK_MONOTONIC);
 }

@@ -2,7 +2,11 @@
 #ifndef KERNEL_WORKER_CLOCK_H
 #define KERNEL_WORKER_CLOCK_H
 
+#include <time.h>
+
 #include "worker/protocol.h"
+
+double seconds_on(clockid_t clock);
 
 void clock_begin(void);
 void clock_end(void);

@@ -3,6 +3,7 @@
  * nothing (or holds only a stream's lock, which is released). Otherwise an interrupt tries again later, and a fault
  * ends the worker. Read first: worker.h. */
 #define _GNU_SOURCE
+#include "worker/clock.h"
 #include "worker/overflow.h"
 #include "worker/walk.h"
 #include "worker/worker.h"
@@ -138,13 +139,6 @@ static bool came_to_the_bar(const ucontext_t *context)
     running.ending = barred_for;
     running.address = (void *)w.cells;
     siglongjmp(running.out, 1);
-}
-
-static double seconds_on(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* A walk through a memory that has been written over may never end. Its limit is one of its thread's own time, since on

@@ -17,6 +17,7 @@ int worker_main(uint64_t token, const int *descriptors);
 /* What a fault handler needs to know of the cell that runs. Only the worker's main thread writes it. */
 typedef struct running_cell {
     volatile sig_atomic_t active;   /* a cell's code runs, and `out` can be jumped to */
+    volatile sig_atomic_t asked;    /* how often somebody has asked where the cell is */
     sigjmp_buf out;
     volatile sig_atomic_t ending, code;
     void *volatile address;

@@ -266,6 +266,19 @@ def test_a_hang_is_remarked_on_once(four):
     assert "ranks 0-2 finished" in outcome.stderr and outcome.seconds <= 3
 
 
+@pytest.mark.long("sleeps longer than the time until the remark")
+@pytest.mark.parametrize("calls", [
+    ["sleep(7)", "poll(NULL, 0, 7000)", "select(0, NULL, NULL, NULL, &(struct timeval){7, 0})"],
+    ["usleep(7000000)", "nanosleep(&(struct timespec){7, 0}, NULL)", "clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){7, 0}, NULL)"],
+])
+def test_a_remark_does_not_end_a_sleep(four, calls):
+    outcome = four.run("%%ranks\n#include <poll.h>\n#include <sys/select.h>\n#include <time.h>\nlong began = time(NULL);\n"
+                       f"long rest = rank == 1 ? {calls[0]} : rank == 2 ? {calls[1]} : rank == 3 ? {calls[2]} : 0;\n"
+                       "printf(\"%ld left, %s\\n\", rest, rank == 0 || time(NULL) - began >= 6 ? \"slept\" : \"woken\");")
+    assert outcome.stderr.count("still running: ") == 1 and outcome.stderr.count("ranks 1-3 at In[") == 1
+    assert outcome.stdout.count("] 0 left, slept") == 4
+
+
 # ---- failures ----
 
 @pytest.mark.parametrize("code, words", [
