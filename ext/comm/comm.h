@@ -154,6 +154,7 @@ kolo_status kolo_comm_nested_open(kolo_comm *inner, kolo_comm *outer, const int 
 typedef struct kolo_world {
     kolo_comm *comm;
     int local_rank, local_size, cross_rank, cross_size;
+    bool crowded; /* ranks and their threads outnumber the cores of a host; the same on all ranks */
 } kolo_world;
 typedef struct kolo_world_kind {
     unsigned version;

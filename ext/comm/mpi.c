@@ -116,7 +116,7 @@ static kolo_status find_hosts(mpi_comm *me, MPI_Comm host, kolo_world *world)
 
 /* Finds out whether any host has fewer cores than its ranks have threads. All ranks get the same answer, which
  * COLLECTIVE needs. */
-static kolo_status find_crowded(mpi_comm *me, MPI_Comm host)
+static kolo_status find_crowded(mpi_comm *me, MPI_Comm host, kolo_world *world)
 {
     cpu_set_t cores;
     int threads = kolo_threads(), crowded;
@@ -127,7 +127,7 @@ static kolo_status find_crowded(mpi_comm *me, MPI_Comm host)
     crowded = threads > CPU_COUNT(&cores);
     KOLO_TRY(kolo_mpi_check(me, MPI_Allreduce(MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_MAX, me->handle),
                             "MPI_Allreduce"));
-    me->crowded = kolo_mpi_process.crowded = crowded != 0;
+    me->crowded = kolo_mpi_process.crowded = world->crowded = crowded != 0;
     return KOLO_OK;
 }
 
@@ -238,7 +238,7 @@ static kolo_status find_layout(mpi_comm *me, kolo_world *world)
                             "MPI_Comm_split_type"));
     kolo_mpi_process.rank = me->comm.rank;
     kolo_status status = find_hosts(me, host, world);
-    if (status == KOLO_OK) status = find_crowded(me, host);
+    if (status == KOLO_OK) status = find_crowded(me, host, world);
     bool may_share = KOLO_MPI_SHARED && me->comm.size > 1 && world->cross_size == 1;
     kolo_shared *shared = &kolo_mpi_process.shared;
     if (status == KOLO_OK && may_share)

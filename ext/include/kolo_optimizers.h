@@ -174,7 +174,8 @@ typedef struct kolo_distributed_args {
      * GPUs: over all devices), in buckets of whole parameters with at least so many bytes. KOLO_NONE: one sum after the
      * backward pass, as in any case in deterministic mode, with Adasum, with .comm, where embeddings are summed by rows,
      * and on GPUs with layers that are .synchronized. Default: KOLO_BUCKET_BYTES, and on GPUs at least a quarter of the
-     * gradient */
+     * gradient; KOLO_NONE on CPUs where all ranks are on one host and outnumber its cores, since a thread that sums would
+     * take its turns from those that compute */
     int64_t bucket_bytes;
     /* Horovod's compression: gradients travel as numbers of 16 bits, half the bytes, which pays on a slow network. Each
      * rank's sum over its samples is rounded to nearest before it is sent, the ranks' sums are added in float32 in the

@@ -8,6 +8,7 @@
 #include "comm/queue.h"
 #include "core/clock.h"
 #include "core/hash.h"
+#include "runtime/runtime.h"
 
 typedef struct bucket_sum {
     kolo_overlap *overlap;
@@ -203,6 +204,13 @@ static bool replicas_can(const kolo_trainer *trainer)
            !compresses;
 }
 
+static bool is_wanted(const kolo_trainer *trainer)
+{
+    int64_t bytes = trainer->model->settings.optimizer.bucket_bytes;
+    if (bytes != 0) return bytes != KOLO_NONE;
+    return is_enqueued(trainer) || !kolo_ranks_share_cores();
+}
+
 /* Whether this rank can. */
 static bool is_possible(const kolo_trainer *trainer)
 {
@@ -211,8 +219,8 @@ static bool is_possible(const kolo_trainer *trainer)
     bool on_one_device = trainer->replicas[0].engine->context_count == 1;
     bool by_allreduce = !model->settings.optimizer.comm && !kolo_replica_uses_adasum(&trainer->replicas[0]) &&
                         !trainer->replicas[0].tables;
-    return synchronous && on_one_device && by_allreduce && replicas_can(trainer) && !model->settings.deterministic &&
-           model->settings.optimizer.bucket_bytes != KOLO_NONE;
+    return synchronous && on_one_device && by_allreduce && is_wanted(trainer) && replicas_can(trainer) &&
+           !model->settings.deterministic;
 }
 
 /* ---------------------------------------------------------------- on the host's stream */

@@ -13,6 +13,7 @@
 #include "comm/simulated.h"
 #include "comm/tf_config.h"
 #include "core/plugin.h"
+#include "core/time_slice.h"
 #include "runtime/fault.h"
 #include "runtime/process_set.h"
 #include "runtime/timeline.h"
@@ -76,6 +77,7 @@ static kolo_status join_world(int *argc, char ***argv, const char *name, const c
         return status;
     }
     runtime.world_kind = plugin->world;
+    if (runtime.world.crowded) kolo_take_long_turns();
     kolo_error_speak_as(runtime.world.comm->rank, runtime.world.comm->size);
     return KOLO_OK;
 }
@@ -187,6 +189,11 @@ int kolo_finish(void)
     kolo_error_speak_as(0, 1);
     kolo_devices_reset();
     return code;
+}
+
+bool kolo_ranks_share_cores(void)
+{
+    return runtime.world_kind && runtime.world.crowded && runtime.world.cross_size == 1;
 }
 
 kolo_comm *kolo_world_comm(void)

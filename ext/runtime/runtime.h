@@ -10,6 +10,9 @@
 #define KOLO_EXIT_FAILED 1
 #define KOLO_EXIT_USE    2
 
+/* Whether the ranks of this job are all on one host and, with their threads, outnumber its cores. The same on all
+ * ranks. */
+bool kolo_ranks_share_cores(void);
 /* The communicator of all ranks of the job; of this process alone if there is no job. */
 kolo_comm *kolo_world_comm(void);
 /* asynchronous.c. Waits for all asynchronous calls, and frees their handles. */
