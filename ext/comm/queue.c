@@ -5,16 +5,16 @@
 #include <stdlib.h>
 
 #include "comm/call.h"
+#include "comm/front.h"
 #include "core/clock.h"
 #include "core/signals.h"
 #include "core/timeline.h"
 
 typedef struct queue {
-    kolo_comm comm;
-    kolo_comm_kind kind; /* as this comm's; without the calls that `below` does not have */
-    kolo_comm *below;
+    kolo_front front;
     struct queue
         *whole; /* of a part: the group's queue, whose requests and direct calls its own wait for. Else itself */
+    kolo_status (*split)(kolo_comm *comm, int color, kolo_comm **part); /* of the front */
     int forks; /* of this process's line when the queue was opened */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -71,7 +71,7 @@ static void run_next(queue *q)
     kolo_scope_take_over(request->scope);
     kolo_timeline_enter("communication", -1, 0, -1);
     double begun = kolo_now();
-    kolo_status status = request->run(&q->comm, request->argument);
+    kolo_status status = request->run(&q->front.comm, request->argument);
     request->seconds = kolo_now() - begun;
     request->failure = kolo_failure_take();
     request->failure.code = status;
@@ -110,206 +110,102 @@ static kolo_status start_thread(queue *q)
 
 /* ---------------------------------------------------------------- direct calls */
 
-/* Takes *below, the comm below, for a direct call, after all requests. A request's own collectives do not wait for it.
- */
-static kolo_status enter(kolo_comm *comm, kolo_comm **below)
+/* Takes the comm below for a direct call, after all requests. A request's own collectives do not wait for it. */
+static kolo_status take(queue *whole)
 {
-    queue *q = ((queue *)comm)->whole;
-    *below = ((queue *)comm)->below;
-    if (own == q) return KOLO_OK;
-    KOLO_TRY(check_process(q));
-    pthread_mutex_lock(&q->lock);
-    while (q->busy || q->first) pthread_cond_wait(&q->changed, &q->lock);
-    q->busy = true;
-    pthread_mutex_unlock(&q->lock);
+    if (own == whole) return KOLO_OK;
+    KOLO_TRY(check_process(whole));
+    pthread_mutex_lock(&whole->lock);
+    while (whole->busy || whole->first) pthread_cond_wait(&whole->changed, &whole->lock);
+    whole->busy = true;
+    pthread_mutex_unlock(&whole->lock);
     return KOLO_OK;
 }
 
-static kolo_status leave(kolo_comm *comm, kolo_status status)
+static void give_back(queue *whole)
 {
-    queue *q = ((queue *)comm)->whole;
-    if (own == q) return status;
-    pthread_mutex_lock(&q->lock);
-    q->busy = false;
-    pthread_cond_broadcast(&q->changed);
-    pthread_mutex_unlock(&q->lock);
+    if (own == whole) return;
+    pthread_mutex_lock(&whole->lock);
+    whole->busy = false;
+    pthread_cond_broadcast(&whole->changed);
+    pthread_mutex_unlock(&whole->lock);
+}
+
+static bool enter(kolo_front *front, kolo_front_call *call, kolo_status *status)
+{
+    call->begun = kolo_timeline_begin();
+    *status = take(((queue *)front)->whole);
+    return *status == KOLO_OK;
+}
+
+static kolo_status leave(kolo_front *front, const kolo_front_call *call, kolo_status status)
+{
+    static const struct {
+        kolo_timeline_span span;
+        const char *name;
+    } events[KOLO_FRONT_KINDS] = {
+        [KOLO_FRONT_ALLREDUCE] = {KOLO_SPAN_REDUCE, "allreduce"},
+        [KOLO_FRONT_BROADCAST] = {KOLO_SPAN_COLLECTIVE, "broadcast"},
+        [KOLO_FRONT_ALLGATHER] = {KOLO_SPAN_COLLECTIVE, "allgather"},
+        [KOLO_FRONT_ALLGATHERV] = {KOLO_SPAN_COLLECTIVE, "allgatherv"},
+        [KOLO_FRONT_ALLTOALLV] = {KOLO_SPAN_COLLECTIVE, "alltoallv"},
+        [KOLO_FRONT_BARRIER] = {KOLO_SPAN_WAIT, "ranks"},
+        [KOLO_FRONT_MEET] = {KOLO_SPAN_WAIT, "ranks"},
+        [KOLO_FRONT_JOIN] = {KOLO_SPAN_WAIT, "ranks that join"},
+        [KOLO_FRONT_THREADS] = {KOLO_SPAN_WAIT, "threads"},
+        [KOLO_FRONT_SPLIT] = {KOLO_SPAN_COLLECTIVE, "split"},
+    };
+    kolo_timeline_end_with(call->begun, events[call->kind].span, events[call->kind].name, -1, (int64_t)call->bytes);
+    give_back(((queue *)front)->whole);
     return status;
 }
 
-/* An event of the timeline. */
-typedef struct event {
-    kolo_timeline_span span;
-    const char *name;
-    int64_t bytes, begun;
-} event;
-
-static event begin(kolo_timeline_span span, const char *name, size_t bytes)
-{
-    return (event){span, name, (int64_t)bytes, kolo_timeline_begin()};
-}
-
-static kolo_status end(kolo_comm *comm, const event *call, kolo_status status)
-{
-    kolo_timeline_end_with(call->begun, call->span, call->name, -1, call->bytes);
-    return leave(comm, status);
-}
-
-static size_t sum_of(const size_t *bytes, int count)
-{
-    size_t sum = 0;
-    for (int i = 0; i < count; i++) sum += bytes[i];
-    return sum;
-}
-
-static kolo_status queue_allreduce(kolo_comm *comm, void *values, int64_t count, kolo_type type,
-                                   kolo_reduce_op reduction)
-{
-    event made = begin(KOLO_SPAN_REDUCE, "allreduce", (size_t)count * kolo_type_bytes(type));
-    kolo_comm *below;
-    KOLO_TRY(enter(comm, &below));
-    return end(comm, &made, below->kind->allreduce(below, values, count, type, reduction));
-}
-
-static kolo_status queue_broadcast(kolo_comm *comm, void *data, size_t bytes, int root)
-{
-    event made = begin(KOLO_SPAN_COLLECTIVE, "broadcast", bytes);
-    kolo_comm *below;
-    KOLO_TRY(enter(comm, &below));
-    return end(comm, &made, below->kind->broadcast(below, data, bytes, root));
-}
-
-static kolo_status queue_allgather(kolo_comm *comm, const void *data, size_t bytes, void *all)
-{
-    event made = begin(KOLO_SPAN_COLLECTIVE, "allgather", bytes);
-    kolo_comm *below;
-    KOLO_TRY(enter(comm, &below));
-    return end(comm, &made, below->kind->allgather(below, data, bytes, all));
-}
-
-static kolo_status queue_allgatherv(kolo_comm *comm, const void *data, void *all, const size_t *bytes,
-                                    const size_t *offsets)
-{
-    event made = begin(KOLO_SPAN_COLLECTIVE, "allgatherv", bytes[comm->rank]);
-    kolo_comm *below;
-    KOLO_TRY(enter(comm, &below));
-    return end(comm, &made, below->kind->allgatherv(below, data, all, bytes, offsets));
-}
-
-static kolo_status queue_alltoallv(kolo_comm *comm, const void *send, const size_t *send_bytes,
-                                   const size_t *send_offsets, void *receive, const size_t *receive_bytes,
-                                   const size_t *receive_offsets)
-{
-    event made = begin(KOLO_SPAN_COLLECTIVE, "alltoallv", sum_of(send_bytes, comm->size));
-    kolo_comm *below;
-    KOLO_TRY(enter(comm, &below));
-    return end(comm, &made,
-               below->kind->alltoallv(below, send, send_bytes, send_offsets, receive, receive_bytes, receive_offsets));
-}
-
-static kolo_status queue_barrier(kolo_comm *comm)
-{
-    event made = begin(KOLO_SPAN_WAIT, "ranks", 0);
-    kolo_comm *below;
-    KOLO_TRY(enter(comm, &below));
-    return end(comm, &made, below->kind->barrier(below));
-}
-
-static kolo_status queue_meet(kolo_comm *comm, const kolo_collective *call)
-{
-    event made = begin(KOLO_SPAN_WAIT, "ranks", 0);
-    kolo_comm *below;
-    KOLO_TRY(enter(comm, &below));
-    return end(comm, &made, below->kind->meet(below, call));
-}
-
-static kolo_status queue_wait_for_threads(kolo_comm *comm)
-{
-    event made = begin(KOLO_SPAN_WAIT, "threads", 0);
-    kolo_comm *below;
-    KOLO_TRY(enter(comm, &below));
-    return end(comm, &made, below->kind->wait_for_threads(below));
-}
-
-static kolo_status queue_join(kolo_comm *comm, int *last)
-{
-    event made = begin(KOLO_SPAN_WAIT, "ranks that join", 0);
-    kolo_comm *below;
-    KOLO_TRY(enter(comm, &below));
-    return end(comm, &made, below->kind->join(below, last));
-}
+static const kolo_front_hooks hooks = {enter, leave};
 
 static kolo_status open_queue(kolo_comm *below, queue *whole, kolo_comm **comm);
 
 static kolo_status queue_split(kolo_comm *comm, int color, kolo_comm **part)
 {
-    event made = begin(KOLO_SPAN_COLLECTIVE, "split", 0);
-    kolo_comm *below, *part_below = NULL;
-    KOLO_TRY(enter(comm, &below));
-    KOLO_TRY(end(comm, &made, below->kind->split(below, color, &part_below)));
+    queue *whole = ((queue *)comm)->whole;
+    kolo_comm *below = NULL;
     *part = NULL;
-    return part_below ? open_queue(part_below, ((queue *)comm)->whole, part) : KOLO_OK;
+    KOLO_TRY(((queue *)comm)->split(comm, color, &below));
+    return below ? open_queue(below, whole, part) : KOLO_OK;
 }
 
 /* ---------------------------------------------------------------- calls that do not wait for requests */
 
-/* Sets *below to the comm below of a message, with the caller's watch. */
-static kolo_status find_below(kolo_comm *comm, kolo_comm **below)
-{
-    KOLO_TRY(check_process(((queue *)comm)->whole));
-    *below = ((queue *)comm)->below;
-    (*below)->watch = comm->watch;
-    return KOLO_OK;
-}
-
 static kolo_status queue_send(kolo_comm *comm, const void *data, size_t bytes, int to, int tag)
 {
-    kolo_comm *below;
-    KOLO_TRY(find_below(comm, &below));
+    KOLO_TRY(check_process(((queue *)comm)->whole));
+    kolo_comm *below = kolo_front_watched(comm);
     return below->kind->send(below, data, bytes, to, tag);
 }
 
 static kolo_status queue_receive(kolo_comm *comm, void *data, size_t room, int from, int tag, kolo_message *message)
 {
-    kolo_comm *below;
-    KOLO_TRY(find_below(comm, &below));
+    KOLO_TRY(check_process(((queue *)comm)->whole));
+    kolo_comm *below = kolo_front_watched(comm);
     return below->kind->receive(below, data, room, from, tag, message);
 }
 
 static kolo_status queue_probe(kolo_comm *comm, int from, int tag, bool *there, kolo_message *message)
 {
-    kolo_comm *below;
-    KOLO_TRY(find_below(comm, &below));
+    KOLO_TRY(check_process(((queue *)comm)->whole));
+    kolo_comm *below = kolo_front_watched(comm);
     return below->kind->probe(below, from, tag, there, message);
 }
 
 static void queue_give_up(kolo_comm *comm, int call, const char *why)
 {
-    kolo_comm *below = ((queue *)comm)->below;
+    kolo_comm *below = kolo_front_below(comm);
     if (!is_forked(((queue *)comm)->whole)) below->kind->give_up(below, call, why);
 }
 
 static void queue_abort(kolo_comm *comm)
 {
-    kolo_comm *below = ((queue *)comm)->below;
+    kolo_comm *below = kolo_front_below(comm);
     if (!is_forked(((queue *)comm)->whole)) below->kind->abort(below);
-}
-
-static void queue_abort_threads(kolo_comm *comm)
-{
-    kolo_comm *below = ((queue *)comm)->below;
-    below->kind->abort_threads(below);
-}
-
-static bool queue_aborted(const kolo_comm *comm)
-{
-    const kolo_comm *below = ((const queue *)comm)->below;
-    return below->kind->aborted(below);
-}
-
-static void queue_lose(kolo_comm *comm)
-{
-    kolo_comm *below = ((queue *)comm)->below;
-    below->kind->lose(below);
 }
 
 /* ---------------------------------------------------------------- opening and closing */
@@ -317,10 +213,10 @@ static void queue_lose(kolo_comm *comm)
 /* A part's comm below is closed with it, by all members of the part. */
 static void close_part(queue *q)
 {
-    kolo_comm *below;
-    if (!is_forked(q->whole) && enter(&q->comm, &below) == KOLO_OK) {
+    kolo_comm *below = q->front.below;
+    if (!is_forked(q->whole) && take(q->whole) == KOLO_OK) {
         below->kind->close(below);
-        leave(&q->comm, KOLO_OK);
+        give_back(q->whole);
     }
     free(q);
 }
@@ -344,46 +240,23 @@ static void queue_close(kolo_comm *comm)
     free(q);
 }
 
-static const kolo_comm_kind all_calls = {
-    .allreduce = queue_allreduce,
-    .broadcast = queue_broadcast,
-    .allgather = queue_allgather,
-    .allgatherv = queue_allgatherv,
-    .alltoallv = queue_alltoallv,
-    .barrier = queue_barrier,
-    .meet = queue_meet,
-    .send = queue_send,
-    .receive = queue_receive,
-    .probe = queue_probe,
-    .split = queue_split,
-    .join = queue_join,
-    .wait_for_threads = queue_wait_for_threads,
-    .give_up = queue_give_up,
-    .abort = queue_abort,
-    .abort_threads = queue_abort_threads,
-    .aborted = queue_aborted,
-    .lose = queue_lose,
-    .close = queue_close,
-};
-
 static kolo_status open_queue(kolo_comm *below, queue *whole, kolo_comm **comm)
 {
     queue *q = calloc(1, sizeof *q);
     if (!q) return kolo_fail_memory(sizeof *q, "a queue of collectives");
-    q->kind = all_calls;
-    q->kind.name = below->kind->name;
-    if (!below->kind->split) q->kind.split = NULL;
-    if (!below->kind->join) q->kind.join = NULL;
-    if (!below->kind->wait_for_threads) q->kind.wait_for_threads = NULL;
-    if (!below->kind->give_up) q->kind.give_up = NULL;
-    if (!below->kind->abort_threads) q->kind.abort_threads = NULL;
-    if (!below->kind->aborted) q->kind.aborted = NULL;
-    if (!below->kind->lose) q->kind.lose = NULL;
-    q->comm = (kolo_comm){.kind = &q->kind, .rank = below->rank, .size = below->size};
-    q->below = below;
+    kolo_front_open(&q->front, below, &hooks);
+    kolo_comm_kind *kind = &q->front.kind;
+    kind->send = queue_send;
+    kind->receive = queue_receive;
+    kind->probe = queue_probe;
+    kind->abort = queue_abort;
+    kind->close = queue_close;
+    if (kind->give_up) kind->give_up = queue_give_up;
+    q->split = kind->split;
+    if (kind->split) kind->split = queue_split;
     q->whole = whole ? whole : q;
     q->forks = forks;
-    *comm = &q->comm;
+    *comm = &q->front.comm;
     if (whole) return KOLO_OK;
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->changed, NULL);

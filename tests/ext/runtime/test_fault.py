@@ -106,7 +106,7 @@ def test_kolorun_starts_nothing_with_a_wrong_fault(tmp_path, fault, sentence):
     assert done.stderr.startswith("kolorun: --fault: ") and sentence in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
-@pytest.mark.parametrize("strategy", [["mirrored", "--devices", "2"], ["downpour", "--workers", "3"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("strategy", [["mirrored", "--devices", "2"], ["downpour", "--workers", "3", "--window", "1", "--steps-per-epoch", "400"]], ids=lambda words: words[0])
 def test_a_thread_that_hangs_ends_the_training_after_the_limit(strategy):
     higgs = [BUILD / "bin/higgs", "--data", "synthetic", "--steps-per-epoch", "20", "--batch-size", "16", "--epochs", "1"]
     done = run([*higgs, "--strategy", *strategy], "rank=1,step=3,what=hang", ranks=1, KOLO_STALL_LIMIT="1")
