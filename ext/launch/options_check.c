@@ -72,6 +72,13 @@ static int check_transport(const struct launch_options *options)
     return KOLORUN_GO_ON;
 }
 
+static int check_autotune(const struct launch_options *options)
+{
+    if (!options->autotune_log || options->autotune == 1) return KOLORUN_GO_ON;
+    return launch_say(KOLORUN_WRONG_USE, "--autotune-log-file: wanted --autotune, too, got %s",
+                      options->autotune == 0 ? "--no-autotune" : "none");
+}
+
 int options_check(const struct launch_options *options)
 {
     if (options->check_build || options->version || options->help) return KOLORUN_GO_ON;
@@ -80,6 +87,7 @@ int options_check(const struct launch_options *options)
     if (code == KOLORUN_GO_ON) code = check_key(options->ssh_key);
     if (code == KOLORUN_GO_ON) code = check_bind_to(options->bind_to);
     if (code == KOLORUN_GO_ON) code = check_transport(options);
+    if (code == KOLORUN_GO_ON) code = check_autotune(options);
     if (code == KOLORUN_GO_ON) code = filter_check(options->shown_ranks);
     if (code != KOLORUN_GO_ON) return code;
     if (!options->command)

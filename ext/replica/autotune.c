@@ -190,10 +190,10 @@ static kolo_status list_candidate(kolo_trainer *trainer, int64_t bytes)
 
 static kolo_status list_candidates(kolo_trainer *trainer)
 {
-    static const int64_t sizes[CANDIDATES - 1] = {KOLO_NONE, 1 << 18, KOLO_BUCKET_BYTES, 1 << 22, 1 << 24};
+    static const int64_t sizes[CANDIDATES] = {KOLO_NONE, 1 << 18, KOLO_BUCKET_BYTES, 1 << 22, 1 << 24};
     kolo_autotune *tuning = trainer->autotune;
     KOLO_TRY(list_candidate(trainer, kolo_ranks_share_cores() ? KOLO_NONE : KOLO_BUCKET_BYTES));
-    for (int i = 0; i < CANDIDATES - 1; i++) KOLO_TRY(list_candidate(trainer, sizes[i]));
+    for (int i = 0; i < CANDIDATES; i++) KOLO_TRY(list_candidate(trainer, sizes[i]));
     if (tuning->count == 1) set_obstacle(tuning, "the model is too small for several buckets");
     return kolo_overlap_reopen(trainer, 0);
 }

@@ -17,7 +17,7 @@ enum {
     KOLO_AUTOTUNE_WARMUP = 3,   /* updates before the first turn */
     KOLO_AUTOTUNE_ROUNDS = 2,   /* turns of each candidate */
     KOLO_AUTOTUNE_MEASURED = 5, /* measured updates of a turn, which has one more */
-    KOLO_AUTOTUNE_CANDIDATES = 6 /* at most */
+    KOLO_AUTOTUNE_CANDIDATES = 5 /* at most */
 };
 
 /* The value of KOLO_AUTOTUNE: whether it is "1". Fails unless it is 0, 1, empty or not set. */

@@ -54,6 +54,9 @@ from ext.launch.launched import KOLORUN, ROOT, Job, by_rank, fake_mpirun, run, s
     (["-np", "2", "--local-ranks-filter", "", "true"], "wanted numbers of ranks as 0,3, got ''"),
     (["-np", "2", "--local-ranks-filter", "1,2", "true"], "--local-ranks-filter: wanted numbers from 0 to 1, got 2"),
     (["--config-file", "/no/such/file", "true"], "--config-file /no/such/file: "),
+    (["-np", "2", "--autotune-log-file", "log.csv", "true"], "--autotune-log-file: wanted --autotune, too, got none"),
+    (["-np", "2", "--autotune", "--no-autotune", "--autotune-log-file", "x", "true"], "wanted --autotune, too, got --no-autotune"),
+    (["-np", "2", "--autotune", "--autotune-log-file", "", "true"], "--autotune-log-file: wanted the name of a file, got an empty one"),
 ])
 def test_wrong_use(arguments, wanted):
     job = run(*arguments)
@@ -167,6 +170,25 @@ def test_hierarchical_allreduce_and_stall_check():
         out = patience.run([KOLORUN, "-np", "1", *options, "sh", "-c", 'echo "$KOLO_HIERARCHICAL_ALLREDUCE $KOLO_STALL_LIMIT"'], env=env,
                            capture_output=True).stdout
         assert by_rank(out) == {0: [wanted]}
+
+
+def test_autotune(tmp_path):
+    """What the ranks learn of it: libkolo tunes (tests/ext/replica/test_autotune.py)."""
+    show = ["sh", "-c", 'echo "$KOLO_AUTOTUNE $KOLO_AUTOTUNE_LOG"']
+    job = run("-np", 1, "--autotune", "--autotune-log-file", "log.csv", *show, cwd=tmp_path)
+    assert by_rank(job.out) == {0: [f"1 {tmp_path}/log.csv".encode()]}
+    assert by_rank(run("-np", 1, "--no-autotune", *show, env={"KOLO_AUTOTUNE": "1", "KOLO_AUTOTUNE_LOG": ""}).out) == {0: [b"0 "]}
+    (tmp_path / "run.json").write_text('{"autotune": true, "autotune-log-file": "/tmp/log.csv"}')
+    assert by_rank(run("-np", 1, "--config-file", tmp_path / "run.json", *show).out) == {0: [b"1 /tmp/log.csv"]}
+
+
+@pytest.mark.parametrize("options", [["--timeline"], ["--autotune", "--autotune-log-file"]])
+@pytest.mark.parametrize("file, why", [("/no/such/folder/x", "No such file or directory"), ("/usr", "Is a directory"),
+                                       ("/dev/null", "it is a device or a pipe"), ("x" * 5000, "File name too long")])
+def test_files_of_the_ranks_that_cannot_be_written(options, file, why):
+    job = run("-np", 1, *options, file, "true")
+    assert job.code == 1 and sentences(job.err) == [f"{options[-1]}: wanted a file that can be written, got {file[:300]}: {why}"]
+    assert job.err.count(b"\n") == 1
 
 
 def test_networks_may_be_named_one_by_one():

@@ -118,6 +118,7 @@ int main(int argc, char **argv)
         return fit(make(), kolo_distributed(kolo_sgd(), .op = KOLO_REDUCE_ADASUM), plain, false);
     if (strcmp(way, "alone") == 0) return fit(make(), kolo_sgd(), plain, false);
     if (strcmp(way, "workers") == 0) return fit(make(), kolo_sgd(), kolo_downpour(), false);
+    if (strcmp(way, "differ") == 0) setenv("KOLO_AUTOTUNE", kolo_rank() == 0 ? "1" : "0", 1);
     if (strcmp(way, "small") == 0) return fit(kolo_sequential(kolo_input(WIDTH), kolo_dense(4)), adam(1), plain, false);
     return fit(make(), adam(1), plain, false); /* "plain" */
 }
