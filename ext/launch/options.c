@@ -204,16 +204,30 @@ static int read_number(struct reading *reading, const char *option, const char *
     return EINVAL;
 }
 
+static bool is_known(const char *name, size_t length)
+{
+    for (const struct argp_option *option = known_options; option->name; option++)
+        if ((!strncmp(option->name, name, length) && !option->name[length]) || (length == 1 && *name == option->key))
+            return true;
+    return false;
+}
+
 static void refuse_option(struct reading *reading, const struct argp_state *state)
 {
     if (reading->code != KOLORUN_GO_ON) return;
-    const char *word = state->argv[state->next > 1 ? state->next - 1 : 1], *name = word ? word + strspn(word, "-") : "";
-    bool known = false;
-    for (const struct argp_option *option = known_options; option->name; option++)
-        known = known || !strcmp(option->name, name) || (name[0] == option->key && !name[1]);
-    reading->code =
-        known ? launch_say(KOLORUN_WRONG_USE, "%s: wanted a value, got none", word)
-              : launch_say(KOLORUN_WRONG_USE, "'%s' is not an option of kolorun; see kolorun --help", word ? word : "");
+    const char *word = state->argv[state->next > 1 ? state->next - 1 : 1];
+    if (!word) word = "";
+    const char *name = word + strspn(word, "-");
+    size_t length = strcspn(name, "=");
+    bool known = is_known(name, length);
+    if (known && name[length])
+        reading->code = launch_say(KOLORUN_WRONG_USE, "%s%.*s: wanted no value, got '%s'", reading->where,
+                                   (int)(name + length - word), word, name + length + 1);
+    else if (known)
+        reading->code = launch_say(KOLORUN_WRONG_USE, "%s%s: wanted a value, got none", reading->where, word);
+    else
+        reading->code = launch_say(KOLORUN_WRONG_USE, "%s'%s' is not an option of kolorun; see kolorun --help",
+                                   reading->where, word);
 }
 
 static int add_variable(struct reading *reading, const char *text)

@@ -236,8 +236,8 @@ kolo_status kolo_autotune_open(kolo_trainer *trainer)
 static uint64_t digest_of(const kolo_autotune *tuning)
 {
     if (*tuning->obstacle) return 0;
-    int state[] = {tuning->updates, tuning->chosen};
-    uint64_t hash = kolo_hash_add(KOLO_HASH_START, state, sizeof state);
+    uint64_t hash = kolo_hash_add(KOLO_HASH_START, &tuning->updates, sizeof tuning->updates);
+    hash = kolo_hash_add(hash, &tuning->chosen, sizeof tuning->chosen);
     for (int i = 0; i < tuning->count; i++) {
         hash = kolo_hash_add(hash, &tuning->candidates[i].bytes, sizeof tuning->candidates[i].bytes);
         hash = kolo_hash_add(hash, &tuning->candidates[i].digest, sizeof tuning->candidates[i].digest);
