@@ -196,6 +196,17 @@ kolo_status kolo_engine_use_buckets(kolo_engine *engine, kolo_buckets *buckets)
     return KOLO_OK;
 }
 
+void kolo_engine_use_no_buckets(kolo_engine *engine)
+{
+    free(engine->part_blocks);
+    free(engine->bucket_events); /* all NULL: no event was recorded */
+    engine->part_blocks = NULL;
+    engine->bucket_events = NULL;
+    engine->bucket_count = 0;
+    engine->buckets = NULL;
+    engine->in_buckets = false;
+}
+
 int kolo_engine_lanes(const kolo_engine *engine)
 {
     return engine->contexts[0].lanes;

@@ -181,6 +181,9 @@ kolo_status kolo_engine_reduction(const kolo_engine *engine, kolo_reduction **re
 /* Has the engine insert its gradients into these buckets, which belong to the caller, in the steps in which it sets
  * engine->in_buckets. */
 kolo_status kolo_engine_use_buckets(kolo_engine *engine, kolo_buckets *buckets);
+/* Ends that, between two steps, so that the caller may close the buckets and have the engine use others. For a stream
+ * of the host, which records no events. */
+void kolo_engine_use_no_buckets(kolo_engine *engine);
 /* For the ready() of these buckets, on a stream whose work is enqueued: the work for a bucket ends here. In this step,
  * and whenever its captured graphs are launched again, engine->bucket_events[bucket] is recorded behind that work. */
 kolo_status kolo_engine_end_bucket(kolo_engine *engine, int bucket);

@@ -175,7 +175,7 @@ typedef struct kolo_distributed_args {
      * backward pass, as in any case in deterministic mode, with Adasum, with .comm, where embeddings are summed by rows,
      * and on GPUs with layers that are .synchronized. Default: KOLO_BUCKET_BYTES, and on GPUs at least a quarter of the
      * gradient; KOLO_NONE on CPUs where all ranks are on one host and outnumber its cores, since a thread that sums would
-     * take its turns from those that compute */
+     * take its turns from those that compute. KOLO_AUTOTUNE=1 has kolo_fit() find the fastest size: see below */
     int64_t bucket_bytes;
     /* Horovod's compression: gradients travel as numbers of 16 bits, half the bytes, which pays on a slow network. Each
      * rank's sum over its samples is rounded to nearest before it is sent, the ranks' sums are added in float32 in the
@@ -199,7 +199,25 @@ typedef struct kolo_distributed_args {
  * They do so for an embedding of at least 2¹⁶ elements in each step in which this moves fewer bytes than the all-reduce:
  * if all ranks together have r such rows, for r · (width + 1) < 2 · words · width. The sums are those of the all-reduce
  * but for the order of additions. Gradients on a GPU, those of .deterministic, of Adasum and of an own .comm are always
- * summed whole. */
+ * summed whole.
+ *
+ * With KOLO_AUTOTUNE=1 in the environment of all ranks, which kolorun --autotune sets, kolo_fit() over several ranks
+ * finds the .bucket_bytes itself: Horovod's --autotune. Its first steps try up to five sizes: KOLO_NONE, and 256 KiB,
+ * 1 MiB, 4 MiB and 16 MiB, the default first, without those that give a model the same buckets as another. After 3 updates each size has two
+ * turns of 6 updates, of which the last 5 are measured by rank 0's clock: 39 updates for three sizes, 63 for five. With
+ * .accumulate_steps only the steps that update count. The size with the least median is kept until the next
+ * kolo_compile(). Rank 0 says on stderr once what was chosen, and the medians. A kolo_fit() that is too short says so, and
+ * the next one goes on. KOLO_AUTOTUNE_LOG=FILE (kolorun --autotune-log-file FILE) has rank 0 write a table in CSV:
+ *     tuning,bucket_bytes,buckets,steps,seconds_per_step,chosen
+ * with a row for each size: the number of the tuning in this process, from 1; bytes or KOLO_NONE; the number of buckets,
+ * 0 for one sum after the backward pass; measured updates; their median in seconds; 1 for the chosen size, else 0.
+ * kolo_fit() fails if the file cannot be written, or if KOLO_AUTOTUNE is neither 0 nor 1, or differs between ranks.
+ *
+ * Where all ranks are on one host, the size of the buckets changes no bit of the results. Between hosts MPI chooses its
+ * algorithm by the size of a message, so with three ranks or more the last bits may depend on it, as they do on
+ * .bucket_bytes. The hierarchical all-reduce is not tried, since it adds in another order. Rank 0 says once that there is
+ * nothing to tune with one rank, on GPUs (their buckets are fixed by captured graphs), with a .bucket_bytes of the
+ * program's own, with .deterministic, and wherever else buckets are not used. kolo_train_on_batch() tries nothing. */
 #define kolo_distributed(...)                                                                                          \
     kolo_distributed_at(&(const kolo_distributed_args){._ = #__VA_ARGS__, __VA_ARGS__})
 kolo_optimizer kolo_distributed_at(const kolo_distributed_args *args);

@@ -43,6 +43,9 @@ enum {
     KEY_RDMA,
     KEY_TCP,
     KEY_TIMELINE,
+    KEY_AUTOTUNE,
+    KEY_NO_AUTOTUNE,
+    KEY_AUTOTUNE_LOG,
 };
 
 static const struct argp_option known_options[] = {
@@ -83,6 +86,13 @@ static const struct argp_option known_options[] = {
      2},
     {"hierarchical-allreduce", KEY_HIERARCHICAL, NULL, 0, "Reduce on each host before the hosts reduce among them", 2},
     {"no-hierarchical-allreduce", KEY_NO_HIERARCHICAL, NULL, 0, "Do not; this is the default", 2},
+    {"autotune", KEY_AUTOTUNE, NULL, 0,
+     "Let kolo_fit() over ranks try sizes of the gradient's buckets in its first steps and keep the fastest; it says "
+     "which",
+     2},
+    {"no-autotune", KEY_NO_AUTOTUNE, NULL, 0, "Undo the --autotune of a --config-file or of KOLO_AUTOTUNE=1", 2},
+    {"autotune-log-file", KEY_AUTOTUNE_LOG, "FILE", 0,
+     "With --autotune, write the sizes that were tried and their seconds a step to a table in CSV", 2},
     {"mpi-args", KEY_MPI_ARGS, "ARGS", 0, "More arguments for mpirun, in quotes", 2},
     {"start-timeout", KEY_START_TIMEOUT, "SECONDS", 0, "Give up when not all ranks have started by then; default 30",
      2},
@@ -136,10 +146,19 @@ static const struct argp_option known_options[] = {
 static const struct {
     int key;
     size_t offset;
-} texts[] = {{'H', AT(hosts)},       {KEY_HOSTFILE, AT(hostfile)},       {KEY_MPI_ARGS, AT(mpi_args)},
-             {KEY_FAULT, AT(fault)}, {KEY_OUTPUT, AT(output_folder)},    {KEY_DISCOVERY, AT(discovery)},
-             {'i', AT(ssh_key)},     {KEY_CONFIG, AT(config_file)},      {KEY_BIND_TO, AT(bind_to)},
-             {KEY_WDIR, AT(wdir)},   {KEY_SHOWN_RANKS, AT(shown_ranks)}, {KEY_TIMELINE, AT(timeline)}},
+} texts[] = {{'H', AT(hosts)},
+             {KEY_HOSTFILE, AT(hostfile)},
+             {KEY_MPI_ARGS, AT(mpi_args)},
+             {KEY_FAULT, AT(fault)},
+             {KEY_OUTPUT, AT(output_folder)},
+             {KEY_DISCOVERY, AT(discovery)},
+             {'i', AT(ssh_key)},
+             {KEY_CONFIG, AT(config_file)},
+             {KEY_BIND_TO, AT(bind_to)},
+             {KEY_WDIR, AT(wdir)},
+             {KEY_SHOWN_RANKS, AT(shown_ranks)},
+             {KEY_TIMELINE, AT(timeline)},
+             {KEY_AUTOTUNE_LOG, AT(autotune_log)}},
   flags[] = {{KEY_KEEP_GOING, AT(keep_going)},
              {KEY_VERBOSE, AT(verbose)},
              {KEY_CHECK, AT(check_build)},
@@ -185,16 +204,30 @@ static int read_number(struct reading *reading, const char *option, const char *
     return EINVAL;
 }
 
+static bool is_known(const char *name, size_t length)
+{
+    for (const struct argp_option *option = known_options; option->name; option++)
+        if ((!strncmp(option->name, name, length) && !option->name[length]) || (length == 1 && *name == option->key))
+            return true;
+    return false;
+}
+
 static void refuse_option(struct reading *reading, const struct argp_state *state)
 {
     if (reading->code != KOLORUN_GO_ON) return;
-    const char *word = state->argv[state->next > 1 ? state->next - 1 : 1], *name = word ? word + strspn(word, "-") : "";
-    bool known = false;
-    for (const struct argp_option *option = known_options; option->name; option++)
-        known = known || !strcmp(option->name, name) || (name[0] == option->key && !name[1]);
-    reading->code =
-        known ? launch_say(KOLORUN_WRONG_USE, "%s: wanted a value, got none", word)
-              : launch_say(KOLORUN_WRONG_USE, "'%s' is not an option of kolorun; see kolorun --help", word ? word : "");
+    const char *word = state->argv[state->next > 1 ? state->next - 1 : 1];
+    if (!word) word = "";
+    const char *name = word + strspn(word, "-");
+    size_t length = strcspn(name, "=");
+    bool known = is_known(name, length);
+    if (known && name[length])
+        reading->code = launch_say(KOLORUN_WRONG_USE, "%s%.*s: wanted no value, got '%s'", reading->where,
+                                   (int)(name + length - word), word, name + length + 1);
+    else if (known)
+        reading->code = launch_say(KOLORUN_WRONG_USE, "%s%s: wanted a value, got none", reading->where, word);
+    else
+        reading->code = launch_say(KOLORUN_WRONG_USE, "%s'%s' is not an option of kolorun; see kolorun --help",
+                                   reading->where, word);
 }
 
 static int add_variable(struct reading *reading, const char *text)
@@ -254,6 +287,8 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_RDMA: options->rdma = text ? text : "ucx"; return 0;
     case KEY_HIERARCHICAL: options->hierarchical = 1; return 0;
     case KEY_NO_HIERARCHICAL: options->hierarchical = 0; return 0;
+    case KEY_AUTOTUNE: options->autotune = 1; return 0;
+    case KEY_NO_AUTOTUNE: options->autotune = 0; return 0;
     case KEY_NO_STALL_CHECK: options->stall_limit = 0; return 0;
     case KEY_MPI: return 0; /* the ranks always use MPI */
     case ARGP_KEY_ARG: /* the command, with all words that follow */
@@ -299,7 +334,8 @@ static int begin(struct reading *reading)
 {
     const char *timeout = getenv("KOLO_START_TIMEOUT");
     struct launch_options *options = reading->options;
-    *options = (struct launch_options){.start_timeout = 30, .stop_timeout = 30, .stall_limit = -1, .hierarchical = -1};
+    *options = (struct launch_options){
+        .start_timeout = 30, .stop_timeout = 30, .stall_limit = -1, .hierarchical = -1, .autotune = -1};
     if (timeout) read_number(reading, "KOLO_START_TIMEOUT", timeout, 1, INT_MAX, &options->start_timeout);
     return reading->code;
 }

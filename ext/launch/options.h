@@ -34,6 +34,8 @@ struct launch_options {
     const char *rdma;          /* --rdma: "ucx" or "verbs"; NULL when not given */
     bool tcp;                  /* the ranks exchange messages over TCP alone */
     const char *timeline;      /* --timeline, NULL when not given */
+    int autotune;              /* --[no-]autotune; -1 when not given */
+    const char *autotune_log;  /* --autotune-log-file, NULL when not given */
     bool verbose;
     bool check_build;
     bool version;

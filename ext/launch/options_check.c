@@ -15,8 +15,23 @@ static int check_fault(const char *text)
 {
     char why[200];
     kolo_fault_wishes wishes = {0};
-    if (!text || kolo_faults_read(&wishes, text, why, sizeof why)) return KOLORUN_GO_ON;
-    return launch_say(KOLORUN_WRONG_USE, "--fault: %s", why);
+    if (!text) return KOLORUN_GO_ON;
+    if (!kolo_faults_read(&wishes, text, why, sizeof why)) return launch_say(KOLORUN_WRONG_USE, "--fault: %s", why);
+    if (wishes.count > 0) return KOLORUN_GO_ON;
+    return launch_say(KOLORUN_WRONG_USE, "--fault: wanted a fault as rank=0,step=10,what=kill, got '%s'", text);
+}
+
+/* Each name must be there, without blanks. Which interfaces there are on the other hosts is not known here. */
+static int check_interfaces(const char *list)
+{
+    for (const char *at = list; at; at = *at ? at + 1 : NULL) {
+        size_t length = strcspn(at, ",");
+        if (!length || strcspn(at, " \t\n") < length)
+            return launch_say(KOLORUN_WRONG_USE,
+                              "--network-interfaces: wanted interfaces or subnets as eth0,10.0.0.0/24, got '%s'", list);
+        at += length;
+    }
+    return KOLORUN_GO_ON;
 }
 
 static int check_hosts(const struct launch_options *options)
@@ -72,6 +87,13 @@ static int check_transport(const struct launch_options *options)
     return KOLORUN_GO_ON;
 }
 
+static int check_autotune(const struct launch_options *options)
+{
+    if (!options->autotune_log || options->autotune == 1) return KOLORUN_GO_ON;
+    return launch_say(KOLORUN_WRONG_USE, "--autotune-log-file: wanted --autotune, too, got %s",
+                      options->autotune == 0 ? "--no-autotune" : "none");
+}
+
 int options_check(const struct launch_options *options)
 {
     if (options->check_build || options->version || options->help) return KOLORUN_GO_ON;
@@ -80,6 +102,8 @@ int options_check(const struct launch_options *options)
     if (code == KOLORUN_GO_ON) code = check_key(options->ssh_key);
     if (code == KOLORUN_GO_ON) code = check_bind_to(options->bind_to);
     if (code == KOLORUN_GO_ON) code = check_transport(options);
+    if (code == KOLORUN_GO_ON) code = check_autotune(options);
+    if (code == KOLORUN_GO_ON) code = check_interfaces(options->interfaces);
     if (code == KOLORUN_GO_ON) code = filter_check(options->shown_ranks);
     if (code != KOLORUN_GO_ON) return code;
     if (!options->command)

@@ -123,14 +123,15 @@ static void join_lines(char *line, const char *next)
 /* Selects the useful lines of mpirun's output. mpirun prints pages between two lines of dashes; only the first
  * paragraph of a page is used, as one line, with the next one if it ends with a colon. A page that begins with "ORTE ",
  * in which the runtime guesses why a host did not answer, is not used, except for its first line if there is nothing
- * else. */
+ * else. The line that recommends mpirun's --help is not used, either. */
 static int useful_lines(char *text, const char *line[], int most)
 {
     bool page = false, skipped = false;
     char *last = NULL, *guess = NULL;
     int count = 0;
     for (char *next; (next = strsep(&text, "\r\n")) && count < most;) {
-        bool blank = !next[strspn(next, " ")], dashes = !blank && !next[strspn(next, "- ")];
+        bool blank = !next[strspn(next, " ")] || !strncmp(next, "Type '", 6),
+             dashes = !blank && !next[strspn(next, "- ")];
         if (dashes) {
             page = !page;
             skipped = false;

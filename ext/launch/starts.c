@@ -9,6 +9,7 @@
 #include "launch/environment.h"
 #include "launch/filter.h"
 #include "launch/job.h"
+#include "launch/rank_file.h"
 #include "launch/rdma.h"
 #include "launch/say.h"
 #include "launch/segments.h"
@@ -49,6 +50,18 @@ static bool tell_ranks(const struct launch_options *options, int restart)
             !setenv("KOLO_HIERARCHICAL_ALLREDUCE", options->hierarchical ? "1" : "0", 1)) &&
            (options->merge_stderr ? !setenv(KOLORUN_MERGE, "1", 1) : !unsetenv(KOLORUN_MERGE)) &&
            (!options->fault || restart > 0 || !setenv("KOLO_FAULT", options->fault, 1));
+}
+
+/* Sets the variables of --autotune for libkolo in the ranks. Without the option they stay the user's. */
+static int autotune_prepare(const struct launch_options *options)
+{
+    char path[PATH_MAX];
+    if (options->autotune >= 0 && setenv("KOLO_AUTOTUNE", options->autotune ? "1" : "0", 1))
+        return launch_say(KOLORUN_FAILED, "out of memory");
+    if (!options->autotune_log) return KOLORUN_GO_ON;
+    int code = rank_file_check("--autotune-log-file", options->autotune_log, path);
+    if (code != KOLORUN_GO_ON) return code;
+    return setenv("KOLO_AUTOTUNE_LOG", path, 1) ? launch_say(KOLORUN_FAILED, "out of memory") : KOLORUN_GO_ON;
 }
 
 /* Runs the prepared command. */
@@ -102,6 +115,7 @@ static int prepare_and_run(struct launch_hosts *hosts, struct job *job, struct w
     if (code == KOLORUN_GO_ON) code = rdma_check(options, hosts);
     if (code == KOLORUN_GO_ON) code = filter_check_ranks(options->shown_ranks, hosts->ranks);
     if (code == KOLORUN_GO_ON) code = timeline_prepare(options);
+    if (code == KOLORUN_GO_ON) code = autotune_prepare(options);
     own_path(self, sizeof self);
     if (code == KOLORUN_GO_ON && hosts->all_local) code = command_check(options);
     if (code == KOLORUN_GO_ON && !mpirun)

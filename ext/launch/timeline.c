@@ -2,53 +2,22 @@
 #include "launch/timeline.h"
 
 #include "core/timeline_file.h"
+#include "launch/rank_file.h"
 #include "launch/say.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define VARIABLE "KOLO_TIMELINE"
 
-static int refuse(const char *path, const char *why)
-{
-    return launch_say(KOLORUN_FAILED, "--timeline: wanted a file that can be written, got %s: %s", path, why);
-}
-
-/* The length of the folder's part of a path, with the last "/". */
-static size_t folder_length(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? (size_t)(slash - path) + 1 : 0;
-}
-
-/* An existing file must be one that may be written, and in any case its folder, where the trace is put in place. */
-static int check(const char *path, const char *given)
-{
-    char folder[PATH_MAX];
-    struct stat info;
-    snprintf(folder, sizeof folder, "%.*s", (int)folder_length(path), path);
-    if (!path[folder_length(path)]) return refuse(given, strerror(EISDIR));
-    if (stat(path, &info) == 0) {
-        if (S_ISDIR(info.st_mode)) return refuse(given, strerror(EISDIR));
-        if (!S_ISREG(info.st_mode)) return refuse(given, "it is a device or a pipe");
-        if (access(path, W_OK)) return refuse(given, strerror(errno));
-    } else if (errno != ENOENT) return refuse(given, strerror(errno));
-    return access(folder, W_OK | X_OK) ? refuse(given, strerror(errno)) : KOLORUN_GO_ON;
-}
-
 int timeline_prepare(const struct launch_options *options)
 {
-    char here[PATH_MAX] = "", path[2 * PATH_MAX];
+    char path[PATH_MAX];
     const char *given = options->timeline ? options->timeline : getenv(VARIABLE);
     if (!given || (!*given && !options->timeline)) return KOLORUN_GO_ON;
-    if (!*given) return launch_say(KOLORUN_WRONG_USE, "--timeline: wanted the name of a file, got an empty one");
-    if (given[0] != '/' && !getcwd(here, sizeof here)) return refuse(given, strerror(errno));
-    snprintf(path, sizeof path, "%s%s%s", here, *here ? "/" : "", given);
-    if (strlen(path) + 32 > PATH_MAX) return refuse(given, strerror(ENAMETOOLONG));
-    int code = check(path, given);
+    int code = rank_file_check("--timeline", given, path);
     if (code != KOLORUN_GO_ON) return code;
     kolo_timeline_remove_parts(path);
     return setenv(VARIABLE, path, 1) ? launch_say(KOLORUN_FAILED, "out of memory") : KOLORUN_GO_ON;

@@ -160,9 +160,9 @@ void kolo_overlap_read_times(kolo_trainer *trainer)
 
 /* ---------------------------------------------------------------- opening and closing */
 
-/* A hash of where the buckets begin, in their order; 0 without overlap. */
-static uint64_t digest_of(const kolo_overlap *overlap)
+uint64_t kolo_overlap_digest(const kolo_trainer *trainer)
 {
+    const kolo_overlap *overlap = trainer->overlap;
     if (!overlap) return 0;
     uint64_t hash = KOLO_HASH_START;
     for (int i = 0; i < overlap->cut->count; i++)
@@ -175,7 +175,7 @@ kolo_status kolo_overlap_agree(kolo_trainer *trainer)
     kolo_comm *ranks = kolo_model_ranks(trainer->model);
     if (trainer->overlap) trainer->overlap->agreed = true;
     if (ranks->size == 1 || trainer->workers) return KOLO_OK;
-    uint64_t mine = digest_of(trainer->overlap), *all = calloc((size_t)ranks->size, sizeof *all);
+    uint64_t mine = kolo_overlap_digest(trainer), *all = calloc((size_t)ranks->size, sizeof *all);
     if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof *all, "the ranks' settings");
     kolo_status status = ranks->kind->allgather(ranks, &mine, sizeof mine, all);
     bool agreed = status == KOLO_OK;
@@ -190,37 +190,48 @@ static bool is_enqueued(const kolo_trainer *trainer)
     return trainer->model->backend->streams->steps_ahead > 0;
 }
 
-/* Whether the replicas of this rank can. With second streams each sums its own gradient over the group, otherwise one
- * sums that of all over the ranks. */
-static bool replicas_can(const kolo_trainer *trainer)
+/* Why the replicas of this rank cannot; NULL: they can. With second streams each sums its own gradient over the group,
+ * otherwise one sums that of all over the ranks. */
+static const char *obstacle_of_replicas(const kolo_trainer *trainer)
 {
     const kolo_model *model = trainer->model;
-    bool distributed = kolo_model_distributed(model);
-    if (!is_enqueued(trainer))
-        return distributed && (trainer->weight_placement == KOLO_WEIGHTS_SHARED || trainer->count == 1);
-    bool reduces = kolo_program_reduces_over_group(trainer->replicas[0].engine->program);
+    bool distributed = kolo_model_distributed(model), enqueued = is_enqueued(trainer);
+    if (!distributed && (!enqueued || trainer->count == 1)) return "no other rank trains along";
+    if (!enqueued)
+        return trainer->weight_placement == KOLO_WEIGHTS_SHARED || trainer->count == 1
+                   ? NULL
+                   : "each device of a rank keeps its own weights";
+    if (trainer->weight_placement != KOLO_WEIGHTS_COPIED) return "devices share their weights";
+    if (kolo_program_reduces_over_group(trainer->replicas[0].engine->program))
+        return "layers that are .synchronized sum over the devices, too";
     bool compresses = distributed && model->settings.optimizer.compression != KOLO_COMPRESSION_NONE;
-    return (distributed || trainer->count > 1) && trainer->weight_placement == KOLO_WEIGHTS_COPIED && !reduces &&
-           !compresses;
+    return compresses ? "gradients are compressed" : NULL;
+}
+
+const char *kolo_overlap_obstacle(const kolo_trainer *trainer)
+{
+    const kolo_model *model = trainer->model;
+    const kolo_replica *first = &trainer->replicas[0];
+    if (!kolo_model_strategy(model)->sums_every_step || trainer->workers)
+        return "the strategy does not sum the gradients in every step";
+    if (model->settings.deterministic) return "in deterministic mode gradients are summed in one piece";
+    if (first->engine->context_count != 1) return "the model is placed on several devices";
+    if (model->settings.optimizer.comm) return "the program's own .comm sums the gradients";
+    if (kolo_replica_uses_adasum(first)) return "Adasum combines gradients in one piece";
+    if (first->tables) return "embeddings are summed by rows";
+    return obstacle_of_replicas(trainer);
+}
+
+static int64_t bucket_bytes(const kolo_trainer *trainer)
+{
+    return trainer->bucket_bytes ? trainer->bucket_bytes : trainer->model->settings.optimizer.bucket_bytes;
 }
 
 static bool is_wanted(const kolo_trainer *trainer)
 {
-    int64_t bytes = trainer->model->settings.optimizer.bucket_bytes;
+    int64_t bytes = bucket_bytes(trainer);
     if (bytes != 0) return bytes != KOLO_NONE;
     return is_enqueued(trainer) || !kolo_ranks_share_cores();
-}
-
-/* Whether this rank can. */
-static bool is_possible(const kolo_trainer *trainer)
-{
-    const kolo_model *model = trainer->model;
-    bool synchronous = kolo_model_strategy(model)->sums_every_step && !trainer->workers;
-    bool on_one_device = trainer->replicas[0].engine->context_count == 1;
-    bool by_allreduce = !model->settings.optimizer.comm && !kolo_replica_uses_adasum(&trainer->replicas[0]) &&
-                        !trainer->replicas[0].tables;
-    return synchronous && on_one_device && by_allreduce && is_wanted(trainer) && replicas_can(trainer) &&
-           !model->settings.deterministic;
 }
 
 /* ---------------------------------------------------------------- on the host's stream */
@@ -262,8 +273,8 @@ static kolo_status open_seconds(kolo_trainer *trainer, int64_t bytes, kolo_overl
 
 kolo_status kolo_overlap_open(kolo_trainer *trainer)
 {
-    if (!is_possible(trainer)) return KOLO_OK;
-    int64_t bytes = trainer->model->settings.optimizer.bucket_bytes;
+    if (kolo_overlap_obstacle(trainer) || !is_wanted(trainer)) return KOLO_OK;
+    int64_t bytes = bucket_bytes(trainer);
     kolo_overlap *made = trainer->overlap = calloc(1, sizeof *made);
     if (!made) return kolo_fail_memory(sizeof *made, "the buckets of gradients");
     kolo_status status =
@@ -277,8 +288,17 @@ void kolo_overlap_close(kolo_trainer *trainer)
     kolo_overlap *closed = trainer->overlap;
     trainer->overlap = NULL;
     if (!closed) return;
+    for (int i = 0; closed->buckets && i < trainer->running; i++)
+        if (trainer->replicas[i].engine) kolo_engine_use_no_buckets(trainer->replicas[i].engine);
     for_each_second(trainer, kolo_second_stream_close);
     kolo_buckets_close(&closed->buckets);
     free(closed->sums);
     free(closed);
+}
+
+kolo_status kolo_overlap_reopen(kolo_trainer *trainer, int64_t bytes)
+{
+    kolo_overlap_close(trainer);
+    trainer->bucket_bytes = bytes;
+    return kolo_overlap_open(trainer);
 }

@@ -13,11 +13,19 @@
 
 typedef struct kolo_overlap kolo_overlap;
 
-/* Opens trainer->overlap for the engines of the running replicas; it stays NULL where nothing is gained: without other
- * members, in deterministic mode, for a model that is placed on several devices, with strategies that do not sum in
- * every step, and for small models. */
+/* Opens trainer->overlap for the engines of the running replicas; it stays NULL where there is an obstacle, where
+ * .bucket_bytes or the default says so, and for small models. */
 kolo_status kolo_overlap_open(kolo_trainer *trainer);
 void kolo_overlap_close(kolo_trainer *trainer);
+/* The same with buckets of `bytes` bytes, KOLO_NONE or 0 (the model's .bucket_bytes) from now on, also for engines that
+ * are opened later. On the host's stream only, and between steps. No step overlaps until kolo_overlap_agree(). */
+kolo_status kolo_overlap_reopen(kolo_trainer *trainer, int64_t bytes);
+
+/* Why this rank cannot overlap, as a clause for a sentence: without other members, in deterministic mode, for a model
+ * that is placed on several devices, with strategies that do not sum in every step, ... NULL: it can. */
+const char *kolo_overlap_obstacle(const kolo_trainer *trainer);
+/* A hash of where the buckets begin, in their order; 0 without overlap. */
+uint64_t kolo_overlap_digest(const kolo_trainer *trainer);
 
 /* All ranks that train together call it before the first step of a training: they overlap only if all have the same
  * buckets. On the host's stream, ranks with replicas that each keep their own weights have none. */

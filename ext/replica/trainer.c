@@ -1,4 +1,5 @@
 /* Opens, steps and closes a trainer: see trainer.h. */
+#include "replica/autotune.h"
 #include "replica/overlap.h"
 #include "replica/workers.h"
 
@@ -312,6 +313,7 @@ void kolo_trainer_close(kolo_trainer **trainer)
     kolo_team_close(&closed->team);
     closed->model->backend->streams->close(&closed->parameter_stream);
     kolo_feed_close(&closed->feed);
+    kolo_autotune_close(closed);
     close_engines(closed);
     kolo_workers_close(closed);
     for (int i = closed->count - 1; i >= 0; i--) kolo_replica_close(&closed->replicas[i]);

@@ -6,6 +6,7 @@
 
 typedef struct kolo_workers kolo_workers;
 typedef struct kolo_overlap kolo_overlap;
+typedef struct kolo_autotune kolo_autotune;
 
 struct kolo_trainer {
     kolo_model *model;
@@ -28,6 +29,8 @@ struct kolo_trainer {
     kolo_reduction *tree; /* sums the gradients of this process's replicas: in the backend's layout where replicas
                              share the weights; else canonical on the host, used in deterministic mode only */
     kolo_overlap *overlap; /* overlap.h; NULL: gradients are summed over the ranks after the backward pass */
+    int64_t bucket_bytes; /* overrides .bucket_bytes: the size that autotune.h tries or has chosen; 0: none */
+    kolo_autotune *autotune; /* autotune.h; NULL: KOLO_AUTOTUNE is not set, or nothing was trained yet */
     kolo_reduction *totals_tree; /* KOLO_WEIGHTS_SHARED: sums their totals */
     float *sum; /* [weight_count], KOLO_WEIGHTS_COPIED in deterministic mode: the canonical sum that replica 0 made for
                    all replicas */

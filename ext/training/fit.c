@@ -1,5 +1,6 @@
 /* kolo_fit: epochs, steps, validation, callbacks, history. The strategy runs the step itself. */
 #include "training/fit.h"
+#include "replica/autotune.h"
 #include "replica/overlap.h"
 #include "replica/worker_records.h"
 #include "replica/workers.h"
@@ -137,7 +138,9 @@ static kolo_status run_step(kolo_fit_state *state, int step)
 {
     kolo_batch batch = kolo_epoch_batch(&state->plan, step);
     KOLO_TRY(call_hooks(state, BATCH_BEGIN, step, false));
+    double began = kolo_now();
     KOLO_TRY(kolo_trainer_step(state->trainer, &batch));
+    KOLO_TRY(kolo_autotune_step(state->trainer, kolo_now() - began));
     KOLO_TRY(kolo_fit_check_weights(state, step + 1));
     KOLO_TRY(kolo_fit_look_for_ranks(state));
     const kolo_totals *all = &state->trainer->replicas[0].totals;
@@ -365,6 +368,7 @@ static kolo_status open_fit(kolo_fit_state *state)
     state->trainer->exact = watches_batches(state) || model->settings.deterministic;
     int64_t samples = state->data->samples, most = state->batch < samples ? state->batch : samples;
     KOLO_TRY(kolo_trainer_attach(state->trainer, state->data, most, samples));
+    KOLO_TRY(kolo_autotune_open(state->trainer));
     kolo_trainer_reset_timings(state->trainer);
     KOLO_TRY(kolo_trainer_open_feeds(state->trainer, state->feeding, most));
     model->history = (kolo_history){
@@ -427,6 +431,7 @@ static kolo_status end_fit(kolo_fit_state *state, kolo_status status)
     if (state->trainer) {
         kolo_trainer_wait_for_streams(state->trainer);
         kolo_trainer_close_feeds(state->trainer);
+        kolo_autotune_end_fit(state->trainer);
     }
     if (status == KOLO_INTERRUPTED) {
         kolo_failure_take();
@@ -453,6 +458,7 @@ static kolo_status train(kolo_fit_state *state)
 {
     state->model->fitting = true;
     kolo_status status = kolo_fit_agree_to_begin(state, open_fit(state));
+    if (status == KOLO_OK) status = kolo_autotune_agree(state->trainer);
     if (status == KOLO_OK) status = kolo_overlap_agree(state->trainer);
     if (status == KOLO_OK) status = kolo_workers_link(state->trainer);
     if (status == KOLO_OK) status = run_epochs(state);

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "core/written.h"
+#include "replica/autotune.h"
 #include "show/bundle.h"
 #include "training/fit.h"
 
@@ -15,7 +16,7 @@
 /* Settings that must be the same on every rank: otherwise ranks would wait for each other in different collectives. */
 typedef struct terms {
     int64_t samples, batch, epochs, first, steps, weights, validation, every, metrics, deterministic, accumulate,
-        in_order, shuffle_buffer, broadcasts, check_every, resume;
+        in_order, shuffle_buffer, broadcasts, check_every, resume, autotune;
 } terms;
 
 static const char *const term_names[] = {"samples in its data",
@@ -33,7 +34,8 @@ static const char *const term_names[] = {"samples in its data",
                                          ".shuffle_buffer",
                                          "kolo_broadcast_variables() among the .callbacks",
                                          ".check_every",
-                                         ".resume"};
+                                         ".resume",
+                                         "KOLO_AUTOTUNE"};
 
 static kolo_status compare_terms(const int64_t *all, int size, const char *const *names, int count)
 {
@@ -70,6 +72,8 @@ int kolo_fit_count_callbacks(const kolo_fit_state *state, const char *name)
 
 static kolo_status agree_on_terms(const kolo_fit_state *state)
 {
+    bool autotune;
+    KOLO_TRY(kolo_autotune_read(&autotune));
     const kolo_data *validation = state->args->sharded ? NULL : state->validation; /* then rank 0's counts */
     terms mine = {state->args->sharded ? 0 : state->data->samples,
                   state->batch,
@@ -86,7 +90,8 @@ static kolo_status agree_on_terms(const kolo_fit_state *state)
                   state->args->shuffle_buffer,
                   kolo_fit_count_callbacks(state, "broadcast_variables"),
                   state->args->check_every,
-                  state->args->resume};
+                  state->args->resume,
+                  autotune};
     return kolo_fit_agree_on(state->ranks, (const int64_t *)&mine, term_names, sizeof mine / sizeof(int64_t));
 }
 

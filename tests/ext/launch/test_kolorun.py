@@ -121,6 +121,7 @@ def test_hosts_and_hostfile(tmp_path):
 
 def test_check_build_and_version():
     job = run("--check-build")
+    assert run("--cb").out == job.out
     assert job.code == 0 and re.search(rb"\[X\] mpirun", job.out) and re.search(rb"\[.\] MPI", job.out)
     job = run("--version")
     assert job.code == 0 and re.fullmatch(rb"kolorun \(Kolo\) \d+\.\d+\.\d+\n", job.out)

@@ -1,5 +1,6 @@
 """kolorun's options, and what it says when they are used wrongly or a job cannot be started. See launched.py first."""
 import os
+import re
 import socket
 import subprocess
 
@@ -54,11 +55,55 @@ from ext.launch.launched import KOLORUN, ROOT, Job, by_rank, fake_mpirun, run, s
     (["-np", "2", "--local-ranks-filter", "", "true"], "wanted numbers of ranks as 0,3, got ''"),
     (["-np", "2", "--local-ranks-filter", "1,2", "true"], "--local-ranks-filter: wanted numbers from 0 to 1, got 2"),
     (["--config-file", "/no/such/file", "true"], "--config-file /no/such/file: "),
+    (["-np", "2", "--network-interfaces", "", "true"], "wanted interfaces or subnets as eth0,10.0.0.0/24, got ''"),
+    (["-np", "2", "--network-interfaces", "eth0,,eth1", "true"], "got 'eth0,,eth1'"),
+    (["-np", "2", "--network-interface", "eth0", "--network-interface", "", "true"], "got 'eth0,'"),
+    (["-np", "2", "--network-interfaces", "eth0, eth1", "true"], "got 'eth0, eth1'"),
+    (["-np", "2", "--fault", "", "true"], "--fault: wanted a fault as rank=0,step=10,what=kill, got ''"),
+    (["-np", "2", "--fault", "rank=0", "true"], "--fault: "),
+    (["-np", "2", "--fault", "rank=2,step=1,what=kill", "true"], "--fault: wanted a rank from 0 to 1, got 2"),
+    (["-np", "2", "--ssh-port", "65536", "true"], "--ssh-port: wanted a whole number from 1 to 65535, got '65536'"),
+    (["-np", "2", "--stall-limit", "1.5", "true"], "--stall-limit: wanted a whole number of at least 0, got '1.5'"),
+    (["-np", "2", "--timeline-filename", "", "true"], "--timeline: wanted the name of a file, got an empty one"),
+    (["-np", "2", "--autotune-log-file", "log.csv", "true"], "--autotune-log-file: wanted --autotune, too, got none"),
+    (["-np", "2", "--autotune", "--no-autotune", "--autotune-log-file", "x", "true"], "wanted --autotune, too, got --no-autotune"),
+    (["-np", "2", "--autotune", "--autotune-log-file", "", "true"], "--autotune-log-file: wanted the name of a file, got an empty one"),
 ])
 def test_wrong_use(arguments, wanted):
     job = run(*arguments)
     assert job.code == 2 and job.out == b""
     assert job.err.count(b"\n") == 1 and job.err.startswith(b"kolorun: ") and wanted in job.err.decode()
+
+
+def options_of_help():
+    """{option: whether it takes a value}, for all names; and those that --help does not show."""
+    text = run("--help").out.decode()
+    shown = re.findall(r"^ {2,6}(-.*?)(?:  |$)", text, re.MULTILINE)
+    names = {name: value for words in shown for name, value in re.findall(r"(?<![\w-])--([a-z-]+)(\[?=)?", words)}
+    assert len(names) >= 40 and names["num-proc"] == "=" and names["rdma"] == "[=" and names["tcp"] == ""
+    return names | {"timeline-filename": "=", "mpi": "", "h": ""}
+
+
+def test_a_value_that_is_missing_or_too_much():
+    """Each option that needs a value says so, and each other option has none."""
+    for name, value in options_of_help().items():
+        job = run("-np", 1, f"--{name}") if value == "=" else run("-np", 1, f"--{name}=x", "true")
+        wanted = {"=": f"--{name}: wanted a value, got none", "": f"--{name}: wanted no value, got 'x'",
+                  "[=": "--rdma: wanted ucx or verbs, got 'x'"}[value]
+        assert job.code == 2 and job.err.decode() == f"kolorun: {wanted}\n"
+
+
+def test_each_option_is_used_in_a_test():
+    """Apart from the rows of wrong uses above."""
+    tests = [re.sub(r"^    \(\[.*", "", path.read_text(), flags=re.MULTILINE) for path in (ROOT / "tests").rglob("*.py")]
+    unused = [name for name in options_of_help()
+              if not any(re.search(rf"""["' ]--{name}["' =]|"{name}": """, text) for text in tests)]
+    assert unused == []
+
+
+def test_what_mpirun_does_not_know_is_told_in_a_sentence():
+    job = run("-np", 1, "--mpi-args", "--no-such-option", "true")
+    assert job.code == 1 and job.err.count(b"\n") == 1 and 'unknown option "--no-such-option"' in sentences(job.err)[0]
 
 
 def test_program_in_this_folder_without_a_path(programs):
@@ -169,10 +214,37 @@ def test_hierarchical_allreduce_and_stall_check():
         assert by_rank(out) == {0: [wanted]}
 
 
+def test_timeline_by_horovodruns_name(tmp_path):
+    job = run("-np", 1, "--timeline-filename", "trace.json", "sh", "-c", 'echo "$KOLO_TIMELINE"', cwd=tmp_path)
+    assert by_rank(job.out) == {0: [f"{tmp_path}/trace.json".encode()]}
+
+
+def test_autotune(tmp_path):
+    """What the ranks learn of it: libkolo tunes (tests/ext/replica/test_autotune.py)."""
+    show = ["sh", "-c", 'echo "$KOLO_AUTOTUNE $KOLO_AUTOTUNE_LOG"']
+    job = run("-np", 1, "--autotune", "--autotune-log-file", "log.csv", *show, cwd=tmp_path)
+    assert by_rank(job.out) == {0: [f"1 {tmp_path}/log.csv".encode()]}
+    assert by_rank(run("-np", 1, "--no-autotune", *show, env={"KOLO_AUTOTUNE": "1", "KOLO_AUTOTUNE_LOG": ""}).out) == {0: [b"0 "]}
+    (tmp_path / "run.json").write_text('{"autotune": true, "autotune-log-file": "/tmp/log.csv"}')
+    assert by_rank(run("-np", 1, "--config-file", tmp_path / "run.json", *show).out) == {0: [b"1 /tmp/log.csv"]}
+
+
+@pytest.mark.parametrize("options", [["--timeline"], ["--autotune", "--autotune-log-file"]])
+@pytest.mark.parametrize("file, why", [("/no/such/folder/x", "No such file or directory"), ("/usr", "Is a directory"),
+                                       ("/dev/null", "it is a device or a pipe"), ("x" * 5000, "File name too long")])
+def test_files_of_the_ranks_that_cannot_be_written(options, file, why):
+    job = run("-np", 1, *options, file, "true")
+    assert job.code == 1 and sentences(job.err) == [f"{options[-1]}: wanted a file that can be written, got {file[:300]}: {why}"]
+    assert job.err.count(b"\n") == 1
+
+
 def test_networks_may_be_named_one_by_one():
     job = run("-np", 1, "-H", "no-such-host.invalid:1", "--network-interface", "eth7", "--network-interface", "10.0.0.0/24", "--verbose",
               "true")
-    assert "--mca btl_tcp_if_include eth7,10.0.0.0/24 --mca oob_tcp_if_include eth7,10.0.0.0/24" in sentences(job.err)[0]
+    named = "--mca btl_tcp_if_include eth7,10.0.0.0/24 --mca oob_tcp_if_include eth7,10.0.0.0/24"
+    assert named in sentences(job.err)[0]
+    job = run("-np", 1, "-H", "no-such-host.invalid:1", "--network-interfaces", "eth7,10.0.0.0/24", "--verbose", "true")
+    assert named in sentences(job.err)[0]
 
 
 # --- SLURM, as its variables tell of it ----------------------------------------------------------------------------

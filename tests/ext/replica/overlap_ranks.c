@@ -1,8 +1,8 @@
-/* A rank of test_overlap_ranks.py: overlap_ranks FIRST END. Trains random networks twice, with the gradient summed over
- * the ranks in small buckets beside the backward pass, and in one piece after it: the weights must have the same bits.
- * KOLO_BACKEND=enqueued has second streams sum the buckets. Prints how many networks were trained, in how many buckets,
- * or the numbers of those that differ.
- * overlap_ranks default: prints in how many buckets a network of 9 MB is summed if nobody chooses. */
+/* A rank of test_overlap_ranks.py: overlap_ranks FIRST END. Trains random networks several times, with the gradient
+ * summed over the ranks in small buckets beside the backward pass, in one piece after it, and in buckets of another
+ * size in each step: the weights must have the same bits. KOLO_BACKEND=enqueued has second streams sum the buckets,
+ * whose size does not change. Prints how many networks were trained, in how many buckets, or the numbers of those that
+ * differ. overlap_ranks default: prints in how many buckets a network of 9 MB is summed if nobody chooses. */
 #define _GNU_SOURCE /* Dl_info, in rig.h */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,8 +47,18 @@ static kolo_model *make(int number, kolo_shape *shape, bool *tokens)
                            kolo_flatten(), kolo_dense(classes));
 }
 
+/* After a step: as kolo_autotune_step() does it. */
+static void change_size(kolo_callback *self, int batch, const kolo_logs *logs)
+{
+    static const int64_t sizes[] = {1, KOLO_NONE, 200, 700};
+    kolo_trainer *trainer = self->model->trainer;
+    (void)logs;
+    rig_ok(kolo_overlap_reopen(trainer, sizes[batch % 4]));
+    rig_ok(kolo_overlap_agree(trainer));
+}
+
 /* Returns the checksum of the weights that were learnt. *buckets: how many there were, 0 without overlap. */
-static uint64_t train(int number, int64_t bucket_bytes, int *buckets)
+static uint64_t train(int number, int64_t bucket_bytes, bool changes, int *buckets)
 {
     setting s = setting_of(number);
     kolo_shape shape;
@@ -65,7 +75,8 @@ static uint64_t train(int number, int64_t bucket_bytes, int *buckets)
                                              .bucket_bytes = bucket_bytes),
                         .strategy = devices > 1 || uneven ? kolo_mirrored(.devices = devices) : kolo_one_device()));
     assert_non_null(kolo_fit(model, data, .batch_size = s.batch * s.devices, .epochs = 2, .verbose = KOLO_NONE,
-                             .callbacks = {kolo_broadcast_variables(0)}));
+                             .callbacks = {kolo_broadcast_variables(0),
+                                           {.name = "change", .on_train_batch_end = changes ? change_size : NULL}}));
     *buckets = kolo_overlap_buckets(model->trainer);
     kolo_timings timings = kolo_get_timings(model);
     bool updated = model->trainer->replicas[0].counters.updates > 0;
@@ -97,9 +108,12 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "default") == 0) return print_default();
     int first = atoi(argv[1]), end = atoi(argv[2]), all = 0, none;
     for (int n = first; n < end; n++) {
-        int buckets;
-        uint64_t beside = train(n, setting_of(n).bucket_bytes, &buckets), after = train(n, KOLO_NONE, &none);
+        int buckets, last;
+        uint64_t beside = train(n, setting_of(n).bucket_bytes, false, &buckets),
+                 after = train(n, KOLO_NONE, false, &none);
         if (beside != after || none != 0) printf("network %d differs\n", n);
+        if (!getenv("KOLO_BACKEND") && train(n, setting_of(n).bucket_bytes, true, &last) != after)
+            printf("network %d differs where the size changes\n", n);
         all += buckets;
     }
     printf("%d networks, %d buckets\n", end - first, all);
