@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "help/complete.h"
 
+#include "whatif/options.h"
+
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,40 @@ static void add_words(const char *const *words, const char *start, matches *into
 {
     for (; *words; words++) {
         if (begins(*words, start)) match_add(into, OTHER, *words, "keyword", "");
+    }
+}
+
+/* The options of %what_if, and what their values may be. */
+static const struct {
+    const char *name, *values;
+} questions[] = {
+#define WORD(name, kind, member, help) {name "=", help},
+    KOLO_WHAT_IF_WORDS(WORD)
+#undef WORD
+};
+#define QUESTIONS (sizeof questions / sizeof *questions)
+
+/* "on|off: sums beside the backward pass": the words between the bars. */
+static void add_values(const char *values, const char *start, matches *into)
+{
+    size_t end = strcspn(values, ":");
+    for (size_t at = 0, size; memchr(values, '|', end) && at < end; at += size + 1) {
+        size = strcspn(values + at, "|:");
+        char *word = copy_of_bytes(values + at, size);
+        if (begins(word, start)) match_add(into, OTHER, word, "keyword", "");
+        free(word);
+    }
+}
+
+/* `word` is where the cursor's word begins on this line. */
+static void add_questions(const char *line, const char *word, const char *start, matches *into)
+{
+    for (size_t i = 0; i < QUESTIONS; i++) {
+        size_t size = strlen(questions[i].name);
+        bool valued = word - line >= (ptrdiff_t)size && !strncmp(word - size, questions[i].name, size);
+        if (valued) add_values(questions[i].values, start, into);
+        if (word[-1] != '=' && begins(questions[i].name, start))
+            match_add(into, OTHER, questions[i].name, "keyword", questions[i].values);
     }
 }
 
@@ -97,8 +133,10 @@ size_t complete_line(const writing *w, matches *into)
     else if (link && *start == '-') add_words(link_flags, start, into);
     else if (magic && is_magic(at, "env")) add_environment(w->s, start, into);
     else if (magic && is_magic(at, "ranks")) (void)0; /* a number */
+    else if (magic && is_magic(at, "what_if")) add_questions(at, w->code + begin, start, into);
     else if (!magic && *start && !strchr(start, '/') && commands_here(at, w->code + begin)) add_programs(start, into);
     else complete_path(w, begin, into);
+    if (magic && is_magic(at, "what_if")) complete_path(w, begin, into);
     free(start);
     return begin;
 }
