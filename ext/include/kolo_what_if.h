@@ -27,7 +27,7 @@ typedef struct kolo_what_if_args {
     const char *link;              /* .link of kolo_link_model_open(): one link of the machine with another speed */
     kolo_algorithm algorithm;      /* of the sums, with a machine */
     /* Without a machine: GB/s at which one core copies and adds gradients that ranks share. Default: as a recording of
-     * several ranks says; of one rank: measured during the call, by the sums of a few megabytes on this host. */
+     * several ranks says; of one rank: measured during the call, by all-reduces of two threads. */
     double memory;
 
     /* The training */

@@ -1,61 +1,15 @@
 /* How long a sum over N devices takes: see what_if.h. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "comm/sum.h"
-#include "core/clock.h"
+#include "link/link_model.h"
 #include "whatif/what_if.h"
 
 /* ---------------------------------------------------------------- the memory of a host */
 
-/* Array lengths that a rank works through: it copies what others read, adds its share of all, and copies the others'
- * sums back. */
-static double passes(int ranks)
+double kolo_sum_passes(int ranks)
 {
     return 1 + 2 * (double)(ranks - 1) / ranks;
-}
-
-enum {
-    CHUNK = 1 << 16, /* floats: the chunk of the ranks' all-reduce (comm/shared.c) */
-    CHUNKS = 16,
-    RUNS = 9
-};
-
-/* What the first of two ranks does for one chunk. */
-static void sum_chunk(float *values, float *slots)
-{
-    void *const from[] = {values, slots + CHUNK}, *const to[] = {slots, values};
-    const size_t half = CHUNK / 2 * sizeof *values;
-    kolo_copy_bytes(slots + CHUNK / 2, values + CHUNK / 2, half);
-    kolo_sum_slice(KOLO_TYPE_FLOAT, from, 2, to, 2, 0, CHUNK / 2);
-    kolo_copy_bytes(values + CHUNK / 2, slots + CHUNK + CHUNK / 2, half);
-}
-
-static int compare(const void *one, const void *other)
-{
-    double difference = *(const double *)one - *(const double *)other;
-    return (difference > 0) - (difference < 0);
-}
-
-/* Measures one core, with the arithmetic of an all-reduce. */
-static kolo_status measure_memory(double *rate)
-{
-    const size_t bytes = (CHUNKS + 2) * CHUNK * sizeof(float);
-    double seconds[RUNS];
-    float *values = calloc(1, bytes), *slots = values ? values + (ptrdiff_t)CHUNKS * CHUNK : NULL;
-    if (!values) return kolo_fail_memory(bytes, "a measurement");
-    memset(values, 0, bytes); /* touches the pages */
-    for (int run = -1; run < RUNS; run++) {
-        double begun = kolo_now();
-        for (ptrdiff_t c = 0; c < CHUNKS; c++) sum_chunk(values + c * CHUNK, slots);
-        if (run >= 0) seconds[run] = kolo_now() - begun;
-    }
-    free(values);
-    qsort(seconds, RUNS, sizeof *seconds, compare);
-    *rate = passes(2) * CHUNKS * CHUNK * sizeof(float) / seconds[RUNS / 2];
-    return KOLO_OK;
 }
 
 static kolo_status find_memory(const kolo_what_if_args *args, const kolo_recording *recording, double recorded_share,
@@ -64,10 +18,10 @@ static kolo_status find_memory(const kolo_what_if_args *args, const kolo_recordi
     const char *origin = "given";
     links->memory = args->memory * 1e9;
     if (args->memory == 0 && !isnan(recording->sum_rate)) {
-        links->memory = recording->sum_rate * passes(recording->ranks) * recorded_share;
+        links->memory = recording->sum_rate * kolo_sum_passes(recording->ranks) * recorded_share;
         origin = "as recorded";
     } else if (args->memory == 0) {
-        KOLO_TRY(measure_memory(&links->memory));
+        KOLO_TRY(kolo_measure_memory(&links->memory));
         origin = "measured on this one";
     }
     snprintf(links->name, sizeof links->name, "the memory of a host at %.3g GB/s, %s", links->memory / 1e9, origin);
@@ -78,7 +32,9 @@ static kolo_status find_memory(const kolo_what_if_args *args, const kolo_recordi
 
 static kolo_link_model *open_machine(const kolo_what_if_args *args, int hosts)
 {
-    return kolo_link_model_open(args->machine, .hosts = hosts, .network = args->network, .link = args->link);
+    const kolo_link_model_args machine = {
+        .machine = args->machine, .hosts = hosts, .network = args->network, .link = args->link};
+    return kolo_link_model_open_at(&machine, kolo_scope_now().here);
 }
 
 /* Opens as many hosts as the devices need, unless the call or the file says how many. */
@@ -114,10 +70,12 @@ void kolo_replay_links_close(kolo_replay_links *links)
 
 kolo_status kolo_replay_links_sum(const kolo_replay_links *links, int devices, double bytes, double *seconds)
 {
-    *seconds = bytes * passes(devices) / links->memory;
+    *seconds = bytes * kolo_sum_passes(devices) / links->memory;
     if (!links->model) return KOLO_OK;
-    kolo_modelled_time time =
-        kolo_link_model_time(links->model, bytes, .devices = devices, .algorithm = links->algorithm);
+    kolo_modelled_time time;
+    kolo_task task = {links->model, bytes, devices, KOLO_MODELLED_ALLREDUCE};
+    KOLO_TRY(kolo_link_check_devices(links->model, &task.devices));
+    KOLO_TRY(kolo_task_time(&task, links->algorithm, &time));
     *seconds = time.seconds;
-    return isnan(time.seconds) ? KOLO_INVALID : KOLO_OK;
+    return KOLO_OK;
 }

@@ -3,6 +3,7 @@
  *
  * events.c     the events of a timeline that are needed
  * recording.c  what a replay takes from them
+ * memory.c     how fast ranks of this host sum
  * links.c      how long a sum over N devices takes
  * replay.c     the modelled step
  * what_if.c    the call: options, recordings, answers
@@ -14,7 +15,17 @@
 
 #include "whatif/recording.h"
 
+/* --- memory.c --- */
+
+/* Bytes/s at which one core copies and adds gradients that ranks of this host share: kolo_sum_passes() · bytes of an
+ * all-reduce / its seconds. Takes some ten milliseconds. */
+kolo_status kolo_measure_memory(double *rate);
+
 /* --- links.c --- */
+
+/* Array lengths that a rank works through in a sum: it copies what others read, adds its share of all, and copies the
+ * others' sums back. */
+double kolo_sum_passes(int ranks);
 
 typedef struct kolo_replay_links {
     const kolo_link_model *model; /* NULL: the memory of a host */

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import long_runs
@@ -277,6 +278,48 @@ def bench_timeline(batch, rounds):
     yield row(f"timeline/cnn/{batch}/cost", "%", lambda results: [100 * (result["cpu"] - 1) for result in results], found, {})
 
 
+WHAT_IF_RECORDED, WHAT_IF_ASKED, WHAT_IF_STEPS = (64, 256), (128, 512), 15
+
+
+def side_by_side(command, count):
+    """Results of so many runs at once."""
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, [command] * count))
+
+
+def ask_what_if(program, folder):
+    """Step seconds of 2, 4 and 8 ranks for two batches: predicted from recordings of one rank with two other batches,
+    and run. Each rank has one thread. How much ranks disturb each other is measured by one rank beside a stranger."""
+    one = ["env", "KOLO_THREADS=1"]
+    traces = [f"{folder}/{batch}.json" for batch in WHAT_IF_RECORDED]
+    alone = [run([*one, program, "train", batch, WHAT_IF_STEPS, trace]) for batch, trace in zip(WHAT_IF_RECORDED, traces)]
+    pair = side_by_side([*one, program, "train", WHAT_IF_RECORDED[-1], WHAT_IF_STEPS], 2)
+    contention = max(1, statistics.mean(result["seconds"] for result in pair) / alone[-1]["seconds"])
+    for batch in WHAT_IF_ASKED:
+        modelled = run([program, "predict", *traces, batch, contention])
+        for ranks in 2, 4, 8:
+            launched = [*one, BUILD / "bin/kolorun", "-np", ranks, program, "train", batch, WHAT_IF_STEPS]
+            yield (batch, ranks), {"modelled": modelled[str(ranks)], "measured": run(launched)["seconds"],
+                                   "contention": contention}  # fmt: skip
+
+
+def bench_what_if(rounds):
+    """kolo_what_if() beside what then happens. The error is that of the medians over the rounds."""
+    program, found = build("what_if", "what_if.c", "nets.c"), {}
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            for asked, result in ask_what_if(program, folder):
+                found.setdefault(asked, []).append(result)
+    for (batch, ranks), results in found.items():
+        name, medians = f"what_if/cnn/{batch}/ranks{ranks}", {}
+        for key in "modelled", "measured":
+            medians[key] = statistics.median(result[key] for result in results)
+        yield row(name, "ms", read_out("modelled", 1000), results, {})
+        yield row(f"{name}/measured", "ms", read_out("measured", 1000), results, {})
+        error = [{"error": 100 * (medians["modelled"] / medians["measured"] - 1)}]
+        yield row(f"{name}/error", "%", read_out("error"), error, {})
+
+
 def bench_kernel(rounds):
     """Kolo's kernel for C beside IPython's."""
     kernels = "JUPYTER_PATH=" + str(BUILD / "share/jupyter")
@@ -325,6 +368,7 @@ def benches(program, limit, rounds):
         yield (f"overlap/cnn/{batch}/{gigabits}", lambda b=batch, g=gigabits: list(bench_overlap(b, g, rounds)))
     for batch in 32, 512:
         yield f"timeline/cnn/{batch}", lambda b=batch: list(bench_timeline(b, rounds))
+    yield "what_if", lambda: list(bench_what_if(rounds))
     if os.access(BUILD / "bin/kolo-kernel", os.X_OK):
         yield "kernel", lambda: bench_kernel(rounds)
         yield "session", bench_long_session
