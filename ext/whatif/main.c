@@ -52,8 +52,8 @@ static bool read_list(const char *text, int list[KOLO_WHAT_IF_MAX])
 {
     for (int i = 0; i < KOLO_WHAT_IF_MAX; i++) {
         if (!read_count(text, ',', &text, &list[i])) return false;
+        if (list[i] == 0 && (i > 0 || *text)) return false; /* it would end the list */
         if (!*text) return true;
-        if (list[i] == 0) return false; /* it would end the list */
     }
     return false;
 }

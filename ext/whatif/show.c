@@ -19,7 +19,7 @@ static void write_head(FILE *out, const kolo_what_if_args *args, const kolo_repl
                 replay->other.steps ? "continued from two recordings" : "taken for proportional to them");
     fprintf(out, "modelled  %7s %12s %12s %10s %14s %11s %11s", "devices", "step, ms", "samples/s", "efficiency",
             "sums, ms", "exposed, ms", "waiting, ms");
-    if (args->noise_scale > 0) fprintf(out, " %8s %8s", "steps ×", "time ×");
+    if (args->noise_scale > 0) fputs("  × steps   × time", out);
     if (args->steps > 0) fprintf(out, " %12s", "accuracy, s");
     fputc('\n', out);
 }
@@ -28,7 +28,7 @@ static void write_answer(FILE *out, const kolo_what_if_args *args, const kolo_an
 {
     fprintf(out, "modelled  %7d %12.3f %12.1f %8.1f %% %14.3f %11.3f %11.3f", a->devices, 1e3 * a->seconds, a->samples,
             100 * a->efficiency, 1e3 * a->communication, 1e3 * a->exposed, 1e3 * a->waiting);
-    if (args->noise_scale > 0) fprintf(out, " %7.4g %7.4g", a->more_steps, a->more_time);
+    if (args->noise_scale > 0) fprintf(out, " %8.4g %8.4g", a->more_steps, a->more_time);
     if (args->steps > 0) fprintf(out, " %12.4g", a->accuracy_seconds);
     fputc('\n', out);
 }

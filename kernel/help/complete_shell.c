@@ -27,9 +27,9 @@ static void add_words(const char *const *words, const char *start, matches *into
 
 /* The options of %what_if, and what their values may be. */
 static const struct {
-    const char *name, *values;
+    const char *name, *kind, *values;
 } questions[] = {
-#define WORD(name, kind, member, help) {name "=", help},
+#define WORD(name, kind, member, help) {name "=", #kind, help},
     KOLO_WHAT_IF_WORDS(WORD)
 #undef WORD
 };
@@ -39,24 +39,30 @@ static const struct {
 static void add_values(const char *values, const char *start, matches *into)
 {
     size_t end = strcspn(values, ":");
-    for (size_t at = 0, size; memchr(values, '|', end) && at < end; at += size + 1) {
+    bool listed = memchr(values, '|', end) != NULL;
+    for (size_t at = 0, size; listed && at < end; at += size + 1) {
         size = strcspn(values + at, "|:");
         char *word = copy_of_bytes(values + at, size);
-        if (begins(word, start)) match_add(into, OTHER, word, "keyword", "");
+        if (begins(word, start) && !strchr(word, '.')) match_add(into, OTHER, word, "keyword", "");
         free(word);
     }
 }
 
-/* `word` is where the cursor's word begins on this line. */
-static void add_questions(const char *line, const char *word, const char *start, matches *into)
+/* `word` is where the cursor's word begins on this line: an option, the value of one, or the recording. */
+static void add_questions(const writing *w, const char *line, size_t begin, const char *start, matches *into)
 {
+    const char *word = w->code + begin;
+    bool value = word[-1] == '=', file = !value;
     for (size_t i = 0; i < QUESTIONS; i++) {
         size_t size = strlen(questions[i].name);
-        bool valued = word - line >= (ptrdiff_t)size && !strncmp(word - size, questions[i].name, size);
-        if (valued) add_values(questions[i].values, start, into);
-        if (word[-1] != '=' && begins(questions[i].name, start))
+        bool own = value && word - line > (ptrdiff_t)size && !strncmp(word - size, questions[i].name, size) &&
+                   strchr(" \t", word[-1 - (ptrdiff_t)size]);
+        if (own) add_values(questions[i].values, start, into);
+        file |= own && !strcmp(questions[i].kind, "TEXT");
+        if (!value && begins(questions[i].name, start))
             match_add(into, OTHER, questions[i].name, "keyword", questions[i].values);
     }
+    if (file) complete_path(w, begin, into);
 }
 
 static void add_environment(const session *s, const char *start, matches *into)
@@ -133,10 +139,9 @@ size_t complete_line(const writing *w, matches *into)
     else if (link && *start == '-') add_words(link_flags, start, into);
     else if (magic && is_magic(at, "env")) add_environment(w->s, start, into);
     else if (magic && is_magic(at, "ranks")) (void)0; /* a number */
-    else if (magic && is_magic(at, "what_if")) add_questions(at, w->code + begin, start, into);
+    else if (magic && is_magic(at, "what_if")) add_questions(w, at, begin, start, into);
     else if (!magic && *start && !strchr(start, '/') && commands_here(at, w->code + begin)) add_programs(start, into);
     else complete_path(w, begin, into);
-    if (magic && is_magic(at, "what_if")) complete_path(w, begin, into);
     free(start);
     return begin;
 }

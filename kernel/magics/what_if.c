@@ -37,8 +37,9 @@ static result ended(session *s, int status, const char *log)
     result r = {0};
     const char *sentence = size ? strrchr(said, '\n') : NULL;
     sentence = sentence ? sentence + 1 : size ? said : "it ended without a word";
-    static const char own[] = "kolo-what-if: ";
-    if (!strncmp(sentence, own, strlen(own))) sentence += strlen(own);
+    static const char *const own[] = {"kolo-what-if: ", "kolo_what_if: ", NULL};
+    for (const char *const *one = own; *one; one++)
+        if (!strncmp(sentence, *one, strlen(*one))) sentence += strlen(*one);
     if (status) r = error_result(status >> 8 == 2 ? "UsageError" : "WhatIfError", "%%what_if: %s", sentence);
     else if (size) print_error(s, said);
     free(said);
