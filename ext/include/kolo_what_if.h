@@ -44,8 +44,10 @@ typedef struct kolo_what_if_args {
 
     /* The host that ranks share; not for a machine, whose devices compute each for itself */
     int cores;         /* default: the recorded ones */
-    double contention; /* × the time of computing where ranks use all cores, at least 1: they share caches, memory and
-                          power. Measure it by two runs side by side. Default 1: nothing is assumed */
+    /* × the time of computing where ranks use all cores: they share caches, memory and power. Measure it by so many runs
+     * side by side. Below 1 where other programs use the cores, too, of which more ranks win a larger part. Default 1:
+     * nothing is assumed */
+    double contention;
     bool same_pace;    /* every device keeps the median pace, so that no step waits for the slowest device */
 
     /* The way to an accuracy */
@@ -77,7 +79,8 @@ typedef struct kolo_answers {
     kolo_answer answer[KOLO_WHAT_IF_MAX];
     double recorded;    /* seconds of a step in the recording, without what it waited for others */
     int recorded_batch; /* samples of a device in a step there */
-    char links[192];    /* what the sums are modelled from: "4 x dgx-1v, ib-edr", "this host's memory, 4.6 GB/s, measured" */
+    char links[192]; /* what the sums are modelled from: "4 x dgx-1v, ib-edr", or "the memory of a host at 11.5 GB/s, measured
+                        on this one" (given, as recorded) */
 } kolo_answers;
 
 /* Answers for N devices of b samples each, t(b) being the time until the end of the backward pass, u that of the update:

@@ -25,7 +25,7 @@ static kolo_status check_numbers(const kolo_what_if_args *args)
     KOLO_TRY(check_positive(args, "memory", args->memory, 0));
     KOLO_TRY(check_positive(args, "compute", args->compute, 0));
     KOLO_TRY(check_positive(args, "cores", args->cores, 1));
-    KOLO_TRY(check_positive(args, "contention", args->contention, 1));
+    KOLO_TRY(check_positive(args, "contention", args->contention, 0));
     KOLO_TRY(check_positive(args, "noise_scale", args->noise_scale, 0));
     KOLO_TRY(check_positive(args, "steps", args->steps, 0));
     if (args->overlap != 0 && args->overlap != 1 && args->overlap != KOLO_NONE)

@@ -278,32 +278,32 @@ def bench_timeline(batch, rounds):
     yield row(f"timeline/cnn/{batch}/cost", "%", lambda results: [100 * (result["cpu"] - 1) for result in results], found, {})
 
 
-WHAT_IF_RECORDED, WHAT_IF_ASKED, WHAT_IF_STEPS = (64, 256), (128, 512), 12
+WHAT_IF_RECORDED, WHAT_IF_ASKED, WHAT_IF_RANKS, WHAT_IF_STEPS = (64, 256), (128, 512), (2, 4, 8), 12
 
 
-def side_by_side(command, count):
-    """Results of so many runs at once."""
+def contention_of(command, count, alone):
+    """How many times as long a step takes beside strangers that do the same as if the cores were only divided."""
     with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(run, [command] * count))
+        results = list(pool.map(run, [command] * count))
+    cores = len(os.sched_getaffinity(0))
+    return statistics.mean(result["seconds"] for result in results) / alone / max(1, count / cores)
 
 
 def ask_what_if(program, folder):
     """Steps of 2, 4 and 8 ranks with two batches: predicted from recordings of one rank with two other batches, and run.
-    Each rank has one thread. How much ranks disturb each other is measured by one rank beside a stranger. The quietest
-    tenth of the steps is predicted to be as much faster as it was in the recordings."""
+    Each rank has one thread. How much ranks disturb each other is measured by two strangers side by side; and, where
+    other programs use the cores, too, by as many strangers as ranks (`_beside`)."""
     one = ["env", "KOLO_THREADS=1"]
     traces = [f"{folder}/{batch}.json" for batch in WHAT_IF_RECORDED]
     alone = [run([*one, program, "train", batch, WHAT_IF_STEPS, trace]) for batch, trace in zip(WHAT_IF_RECORDED, traces)]
-    pair = side_by_side([*one, program, "train", WHAT_IF_RECORDED[-1], WHAT_IF_STEPS], 2)
-    contention = max(1, statistics.mean(result["quiet"] for result in pair) / alone[-1]["quiet"])
-    quiet = statistics.mean(result["quiet"] / result["seconds"] for result in alone)
+    stranger = [*one, program, "train", WHAT_IF_RECORDED[-1], WHAT_IF_STEPS]
+    contention = {ranks: contention_of(stranger, ranks, alone[-1]["seconds"]) for ranks in WHAT_IF_RANKS}
     for batch in WHAT_IF_ASKED:
-        modelled = run([program, "predict", *traces, batch, contention])
-        for ranks in 2, 4, 8:
+        for ranks in WHAT_IF_RANKS:
             measured = run([*one, BUILD / "bin/kolorun", "-np", ranks, program, "train", batch, WHAT_IF_STEPS])
-            seconds = modelled[str(ranks)]
-            yield (batch, ranks), {"modelled": seconds, "modelled_quiet": quiet * seconds, "contention": contention,
-                                   "measured": measured["seconds"], "measured_quiet": measured["quiet"]}  # fmt: skip
+            modelled, beside = (run([program, "predict", *traces, batch, factor])[str(ranks)]
+                                for factor in (max(1, contention[2]), contention[ranks]))  # fmt: skip
+            yield (batch, ranks), {"modelled": modelled, "modelled_beside": beside, "measured": measured["seconds"]}
 
 
 def bench_what_if(rounds):
@@ -314,13 +314,13 @@ def bench_what_if(rounds):
             for asked, result in ask_what_if(program, folder):
                 found.setdefault(asked, []).append(result)
     for (batch, ranks), results in found.items():
-        for part in "", "_quiet":
-            name, medians = f"what_if/cnn/{batch}/ranks{ranks}{part}", {}
-            for key in "modelled", "measured":
-                medians[key] = statistics.median(result[key + part] for result in results)
-                yield row(f"{name}/{key}", "ms", read_out(key + part, 1000), results, {})
-            error = [{"error": 100 * (medians["modelled"] / medians["measured"] - 1)}]
-            yield row(f"{name}/error", "%", read_out("error"), error, {})
+        name = f"what_if/cnn/{batch}/ranks{ranks}"
+        medians = {key: statistics.median(result[key] for result in results) for key in results[0]}
+        for key, value in medians.items():
+            yield row(f"{name}/{key}", "ms", read_out(key, 1000), results, {})
+            if key != "measured":
+                error = [{"error": 100 * (value / medians["measured"] - 1)}]
+                yield row(f"{name}/{key}/error", "%", read_out("error"), error, {})
 
 
 def bench_kernel(rounds):

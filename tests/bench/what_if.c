@@ -5,8 +5,7 @@
  *     build/bench/what_if predict TRACE OTHER BATCH CONTENTION          OTHER: recorded with another batch, or ""
  *
  * The first prints one line of JSON with the median seconds of a step, from the end of a batch to the end of the next
- * one, and those of the quietest tenth, which other programs on the machine disturb least. The second prints the
- * modelled medians of 1, 2, 4 and 8 ranks.
+ * one. The second prints the modelled ones of 1, 2, 4 and 8 ranks.
  */
 #include <kolo.h>
 
@@ -41,21 +40,13 @@ static int compare(const void *one, const void *other)
     return (difference > 0) - (difference < 0);
 }
 
-/* The seconds of all steps but the first, in ascending order. Returns their number. */
-static int sort_steps(double seconds[STEPS_MAX])
+static double median_step(void)
 {
+    double seconds[STEPS_MAX];
     int count = 0;
     for (int i = 1; i < ended; i++) seconds[count++] = ends[i] - ends[i - 1];
     qsort(seconds, (size_t)count, sizeof *seconds, compare);
-    return count;
-}
-
-static void print_steps(int batch)
-{
-    double seconds[STEPS_MAX] = {0};
-    int count = sort_steps(seconds);
-    printf("{\"ranks\": %d, \"batch\": %d, \"seconds\": %.6f, \"quiet\": %.6f}\n", kolo_size(), batch,
-           (seconds[count / 2] + seconds[count > 0 ? (count - 1) / 2 : 0]) / 2, seconds[count / 10]);
+    return count > 0 ? (seconds[count / 2] + seconds[(count - 1) / 2]) / 2 : 0;
 }
 
 static int train(int batch, int steps, const char *trace)
@@ -69,7 +60,8 @@ static int train(int batch, int steps, const char *trace)
     kolo_fit(model, data, .batch_size = batch, .steps_per_epoch = steps, .verbose = KOLO_NONE,
              .callbacks = {{.name = "ends", .on_train_batch_end = note_end}});
     if (trace) kolo_stop_timeline();
-    if (kolo_rank() == 0 && kolo_last_error().code == KOLO_OK) print_steps(batch);
+    if (kolo_rank() == 0 && kolo_last_error().code == KOLO_OK)
+        printf("{\"ranks\": %d, \"batch\": %d, \"seconds\": %.6f}\n", kolo_size(), batch, median_step());
     kolo_model_free(&model);
     kolo_data_free(&data);
     return kolo_finish();

@@ -313,7 +313,7 @@ static void wrong_options_are_one_sentence(void **state)
     REFUSES(KOLO_INVALID, ".bucket_bytes: wanted 1", .bucket_bytes = -1);
     REFUSES(KOLO_INVALID, ".memory: wanted more than 0", .memory = NAN);
     REFUSES(KOLO_INVALID, ".compute: wanted more than 0", .compute = -1);
-    REFUSES(KOLO_INVALID, ".contention: wanted 1", .contention = 0.5);
+    REFUSES(KOLO_INVALID, ".contention: wanted more than 0", .contention = 0);
     REFUSES(KOLO_INVALID, ".noise_scale: wanted more than 0", .noise_scale = 0);
     REFUSES(KOLO_INVALID, ".steps: wanted a .noise_scale", .steps = 10);
     REFUSES(KOLO_INVALID, ".overlap: wanted 1 or KOLO_NONE, got 2", .overlap = 2);
