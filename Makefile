@@ -28,12 +28,14 @@ ZMQ_SRC     := $(wildcard ext/comm/zmq*.c)
 LIB_SRC     := $(wildcard $(addprefix ext/,$(addsuffix /*.c,core show losses optimizers link plan layers runtime data model \
                                                             engine strategy replica training saving callbacks))) \
                $(filter-out ext/topology/hwloc.c,$(wildcard ext/topology/*.c)) \
+               $(filter-out ext/whatif/main.c,$(wildcard ext/whatif/*.c)) \
                $(wildcard ext/backend/*.c ext/backend/reference/*.c) \
                $(filter-out $(MPI_SRC) $(ZMQ_SRC),$(wildcard ext/comm/*.c)) ext/fetch/download.c
 ONEDNN_SRC  := $(wildcard ext/backend/onednn/*.c)
 CURL_SRC    := ext/fetch/curl.c
 HWLOC_SRC   := ext/topology/hwloc.c
 DATA_SRC    := ext/fetch/main.c
+WHATIF_SRC  := ext/whatif/main.c
 LAUNCH_SRC  := $(wildcard ext/launch/*.c) $(addprefix ext/core/,cores.c fault_text.c help.c timeline_file.c utf8.c)
 WORKER_SRC  := $(wildcard kernel/worker/*.c) kernel/ranks/join.c
 RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c kernel/machine.c kernel/output.c \
@@ -49,9 +51,9 @@ object   = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 LIBKOLO := $(BUILD)/lib/libkolo.so
 BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(BUILD)/lib/libkolo_mpi.so $(BUILD)/lib/libkolo_zmq.so \
            $(BUILD)/lib/libkolo_curl.so $(BUILD)/lib/libkolo_hwloc.so $(BUILD)/bin/kolo-data \
-           $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker $(BUILD)/bin/kolo-rank \
+           $(BUILD)/bin/kolo-what-if $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker $(BUILD)/bin/kolo-rank \
            $(BUILD)/lib/kolo-program.o $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
-OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(ZMQ_SRC) $(CURL_SRC) $(HWLOC_SRC) $(DATA_SRC) $(LAUNCH_SRC) \
+OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(ZMQ_SRC) $(CURL_SRC) $(HWLOC_SRC) $(DATA_SRC) $(WHATIF_SRC) $(LAUNCH_SRC) \
                          $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) kernel/xeus.cpp kernel/linked/program.c)
 TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 SPEC    := $(BUILD)/share/jupyter/kernels/kolo/kernel.json
@@ -111,6 +113,8 @@ $(BUILD)/lib/libkolo_hwloc.so: $(call object,$(HWLOC_SRC)) $(LIBKOLO)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) $(SHARED) -o $@ $(filter %.o,$^) -L$(@D) -lkolo -Wl,-rpath,'$$ORIGIN' -lhwloc
 $(BUILD)/bin/kolo-data: $(call object,$(DATA_SRC)) $(LIBKOLO)
+$(BUILD)/bin/kolo-what-if: $(call object,$(WHATIF_SRC)) $(LIBKOLO)
+$(BUILD)/bin/kolo-data $(BUILD)/bin/kolo-what-if:
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) -L$(BUILD)/lib -lkolo -Wl,-rpath,'$$ORIGIN/../lib'
 $(BUILD)/bin/kolorun: $(call object,$(LAUNCH_SRC))
@@ -249,6 +253,7 @@ carry: build cuda $(SHIM_TESTS)  ## build/carry: what a machine with a GPU and n
 # rest is as it is.
 FUZZED_SRC   := $(wildcard kernel/cells/*.c kernel/mistakes/*.c kernel/magics/*.c) kernel/help/help.c
 FUZZED_LIB   := $(wildcard ext/data/*.c ext/layers/*.c ext/link/*.c ext/saving/*.c) \
+                $(filter-out ext/whatif/main.c,$(wildcard ext/whatif/*.c)) ext/show/trace.c \
                 $(addprefix ext/core/,crc32c.c utf8.c) $(addprefix ext/model/,model.c graph.c)
 FUZZ_RUNTIME := $(LLVM)/lib/clang/19/lib/linux/libclang_rt.fuzzer-$(shell uname -m).a
 KERNEL_FUZZ  := $(wildcard tests/kernel/fuzz/*_fuzz.c)

@@ -174,7 +174,7 @@ void kolo_timeline_add_rank(kolo_timeline_trace *trace, const kolo_timeline_head
     begin_naming(trace, header, -1, "process_name");
     fputs("\"name\":", trace->out);
     write_text(trace->out, name, sizeof name);
-    fputs("}},\n", trace->out);
+    fprintf(trace->out, ",\"cores\":%d,\"threads\":%d}},\n", header->cores, header->threads);
     begin_naming(trace, header, -1, "process_sort_index");
     fprintf(trace->out, "\"sort_index\":%d}}", header->rank);
     trace->unplaced += header->unplaced;
@@ -211,6 +211,7 @@ static int64_t time_of(const kolo_timeline_header *header, int64_t clock)
 
 static const char *number_name(const kolo_timeline_event *event)
 {
+    if (event->span == KOLO_SPAN_STEP) return "samples";
     bool bucket = event->span == KOLO_SPAN_PACK || event->span == KOLO_SPAN_REDUCE || event->span == KOLO_SPAN_UNPACK;
     return bucket ? "bucket" : "microbatch";
 }

@@ -44,9 +44,9 @@ extern const char *const kolo_timeline_spans[KOLO_SPANS]; /* "forward" */
 
 typedef struct kolo_timeline_event {
     int64_t begun, nanoseconds; /* CLOCK_MONOTONIC of the rank's host, and the duration */
-    int64_t bytes;              /* that were moved; 0: none */
+    int64_t bytes;              /* that were moved; of a backward event those of the layer's gradient; 0: none */
     int32_t step;               /* of the training, from 0; -1: none */
-    int32_t number;             /* of the microbatch or the bucket; -1: none */
+    int32_t number;             /* of the microbatch or the bucket; of a step its samples; -1: none */
     uint8_t span;               /* kolo_timeline_span */
     char name[KOLO_TIMELINE_NAME];
 } kolo_timeline_event;
@@ -65,6 +65,7 @@ typedef struct kolo_timeline_clock {
 typedef struct kolo_timeline_header {
     char magic[8]; /* KOLO_TIMELINE_MAGIC */
     int32_t rank, size; /* of the job */
+    int32_t cores, threads; /* that the rank may use, and that it computes with */
     char host[64];
     kolo_timeline_clock clock;
     int64_t zero;     /* rank 0's clock when the recording began: the trace's time 0 */
@@ -72,7 +73,7 @@ typedef struct kolo_timeline_header {
     int32_t rows;     /* in use */
     kolo_timeline_row row[KOLO_TIMELINE_ROWS];
 } kolo_timeline_header;
-#define KOLO_TIMELINE_MAGIC "KOLOTL1" /* with its 0 */
+#define KOLO_TIMELINE_MAGIC "KOLOTL2" /* with its 0 */
 
 /* Where the events of a row begin: a multiple of 4096. */
 static inline int64_t kolo_timeline_place_of(int row)

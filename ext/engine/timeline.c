@@ -8,6 +8,23 @@ static const char *name_of(const kolo_plan *plan, const kolo_op *op)
     return plan->layers ? plan->layers[op->layer].name : "operation";
 }
 
+/* The bytes of the gradients that a layer's backward operations write. */
+static int64_t gradient_bytes(const kolo_program *program, const kolo_op *op)
+{
+    const kolo_layer_node *layer = program->plan.layers ? &program->plan.layers[op->layer] : NULL;
+    const kolo_model *model = program->model;
+    int64_t elements = 0;
+    for (int i = 0; layer && i < program->gradients.count; i++) {
+        int parameter = program->plan.values[program->gradients.values[i]].parameter;
+        int64_t next =
+            parameter + 1 < model->parameter_count ? model->parameters[parameter + 1].offset : model->weight_count;
+        bool own = false;
+        for (int p = 0; p < layer->parameter_count; p++) own = own || layer->parameters[p] == parameter;
+        if (own) elements += next - model->parameters[parameter].offset;
+    }
+    return elements * (int64_t)sizeof(float);
+}
+
 void kolo_timeline_note_op(const kolo_engine *engine, int op, int end, kolo_layer_event *event)
 {
     const kolo_plan *plan = &engine->program->plan;
@@ -18,7 +35,8 @@ void kolo_timeline_note_op(const kolo_engine *engine, int op, int end, kolo_laye
     if (op + 1 < end && ops[op + 1].layer == ops[op].layer && next_forward == forward) return;
     int64_t now = kolo_timeline_now();
     if (engine->streams->steps_ahead > 0) span = KOLO_SPAN_ENQUEUE;
-    if (event->runs) kolo_timeline_record(event->begun, now, span, name_of(plan, &ops[op]), event->microbatch, 0);
+    int64_t bytes = event->runs && span == KOLO_SPAN_BACKWARD ? gradient_bytes(engine->program, &ops[op]) : 0;
+    if (event->runs) kolo_timeline_record(event->begun, now, span, name_of(plan, &ops[op]), event->microbatch, bytes);
     event->begun = now;
     event->runs = false;
 }

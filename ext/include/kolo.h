@@ -221,5 +221,6 @@ void kolo_request_stop(void);
 #include "kolo_callbacks.h"
 #include "kolo_tools.h"
 #include "kolo_link_model.h"
+#include "kolo_what_if.h"
 
 #endif

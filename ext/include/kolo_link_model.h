@@ -35,6 +35,9 @@ typedef struct kolo_link_model_args {
      * "ib-edr" (100), "ib-hdr" (200), "ib-ndr" (400). Default: the file's, else "ib-edr". */
     const char *network;
     const char *devices; /* "0,3": only these devices of the machine, renumbered in this order; default: all */
+    /* "gpu0-plx0:0.76": this link of the machine, or of each host, has so many GB/s each way, from 1e-6 to 1e6. The names
+     * of a file's nodes; of the machines above "gpu0", "plx0" (a PCIe switch), "cpu0", "nic0", "nvswitch" */
+    const char *link;
     bool no_peer_access; /* devices reach each other only through a host's memory, as with NCCL_P2P_DISABLE=1 */
 } kolo_link_model_args;
 

@@ -511,7 +511,8 @@ void kolo_clear_faults(void);
  *   enqueue: work is handed to a GPU, which computes it later. What the GPU does, a profiler shows: with KOLO_NVTX=1
  *   it also names the layers.
  * Its arguments are the number of the step, of the microbatch or of the bucket of gradients, and the bytes that were
- * moved.
+ * moved; of a step the samples that the replica trained on, and of a layer's backward event the bytes of the layer's
+ * gradient, which is complete behind the last of them. A rank also says how many cores it may use, and its threads.
  *
  * Results are the same bits as without a timeline. Each thread keeps its newest 65535 events; kolo_stop_timeline() says
  * how many are left out. While it records, each rank has a file beside the trace, `path`.rank0.part and so on, with 5 MiB

@@ -43,6 +43,30 @@ static kolo_status choose_devices(kolo_graph *graph, const char *list)
     return KOLO_OK;
 }
 
+/* Gives one link another bandwidth: "gpu0-plx0:0.76". A name may contain a '-', so every one is tried. */
+static kolo_status change_link(kolo_graph *graph, const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    char *end = NULL;
+    double bandwidth = colon ? strtod(colon + 1, &end) : NAN;
+    bool fine = colon && end > colon + 1 && !*end && bandwidth >= 1e-6 && bandwidth <= 1e6;
+    int found = 0;
+    for (int w = 0; fine && w < graph->wires; w++) {
+        kolo_wire *wire = &graph->wire[w];
+        const char *from = graph->node[wire->from].name, *to = graph->node[wire->to].name;
+        size_t length = (size_t)(colon - text);
+        bool meant = strncmp(text, kolo_phrase("%s-%s:", from, to), length + 1) == 0 ||
+                     strncmp(text, kolo_phrase("%s-%s:", to, from), length + 1) == 0;
+        if (!meant) continue;
+        wire->bandwidth = bandwidth * 1e9;
+        found++;
+    }
+    if (found) return KOLO_OK;
+    if (fine) return kolo_fail(KOLO_NOT_FOUND, ".link: wanted a link of the machine, got \"%.80s\"", text);
+    return kolo_fail(KOLO_INVALID,
+                     ".link: wanted two nodes and 1e-6 to 1e6 GB/s, such as \"gpu0-plx0:0.76\", got \"%.80s\"", text);
+}
+
 static kolo_status fill_graph(kolo_link_model *model, const kolo_link_model_args *args, int *hosts,
                               kolo_network *network)
 {
@@ -52,6 +76,7 @@ static kolo_status fill_graph(kolo_link_model *model, const kolo_link_model_args
     if (args->network) KOLO_TRY(kolo_network_named(args->network, network));
     if (*hosts < 1 || *hosts > KOLO_HOSTS_MAX)
         return kolo_fail(KOLO_INVALID, ".hosts: wanted 1 to %d, got %d", KOLO_HOSTS_MAX, *hosts);
+    if (args->link) KOLO_TRY(change_link(&model->graph, args->link));
     return args->devices ? choose_devices(&model->graph, args->devices) : KOLO_OK;
 }
 

@@ -482,7 +482,7 @@ kolo_status kolo_replica_step(kolo_replica *replica, const kolo_batch *batch)
     kolo_timeline_place before = kolo_replica_enter_row(replica, replica->timeline_step);
     int64_t begun = kolo_timeline_begin();
     kolo_status status = step_with_faults(replica, batch);
-    kolo_timeline_end(begun, KOLO_SPAN_STEP, "step");
+    kolo_timeline_end_with(begun, KOLO_SPAN_STEP, "step", (int64_t)replica->shard_samples, 0);
     kolo_timeline_leave(before);
     return status;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/cores.h"
 #include "core/file.h"
 #include "core/timeline.h"
 #include "runtime/runtime.h"
@@ -77,6 +78,8 @@ static kolo_status open_part(kolo_comm *ranks)
     }
     KOLO_TRY(status);
     kolo_timeline_header *header = kolo_timeline_file();
+    header->cores = kolo_cores_usable();
+    header->threads = kolo_threads();
     header->clock.at[0] = header->clock.at[1] = header->zero = kolo_timeline_now();
     current.process = getpid();
     return KOLO_OK;

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "help/complete.h"
 
+#include "whatif/options.h"
+
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,46 @@ static void add_words(const char *const *words, const char *start, matches *into
     for (; *words; words++) {
         if (begins(*words, start)) match_add(into, OTHER, *words, "keyword", "");
     }
+}
+
+/* The options of %what_if, and what their values may be. */
+static const struct {
+    const char *name, *kind, *values;
+} questions[] = {
+#define WORD(name, kind, member, help) {name "=", #kind, help},
+    KOLO_WHAT_IF_WORDS(WORD)
+#undef WORD
+};
+#define QUESTIONS (sizeof questions / sizeof *questions)
+
+/* "on|off: sums beside the backward pass": the words between the bars. */
+static void add_values(const char *values, const char *start, matches *into)
+{
+    size_t end = strcspn(values, ":");
+    bool listed = memchr(values, '|', end) != NULL;
+    for (size_t at = 0, size; listed && at < end; at += size + 1) {
+        size = strcspn(values + at, "|:");
+        char *word = copy_of_bytes(values + at, size);
+        if (begins(word, start) && !strchr(word, '.')) match_add(into, OTHER, word, "keyword", "");
+        free(word);
+    }
+}
+
+/* `word` is where the cursor's word begins on this line: an option, the value of one, or the recording. */
+static void add_questions(const writing *w, const char *line, size_t begin, const char *start, matches *into)
+{
+    const char *word = w->code + begin;
+    bool value = word[-1] == '=', file = !value;
+    for (size_t i = 0; i < QUESTIONS; i++) {
+        size_t size = strlen(questions[i].name);
+        bool own = value && word - line > (ptrdiff_t)size && !strncmp(word - size, questions[i].name, size) &&
+                   strchr(" \t", word[-1 - (ptrdiff_t)size]);
+        if (own) add_values(questions[i].values, start, into);
+        file |= own && !strcmp(questions[i].kind, "TEXT");
+        if (!value && begins(questions[i].name, start))
+            match_add(into, OTHER, questions[i].name, "keyword", questions[i].values);
+    }
+    if (file) complete_path(w, begin, into);
 }
 
 static void add_environment(const session *s, const char *start, matches *into)
@@ -97,6 +139,7 @@ size_t complete_line(const writing *w, matches *into)
     else if (link && *start == '-') add_words(link_flags, start, into);
     else if (magic && is_magic(at, "env")) add_environment(w->s, start, into);
     else if (magic && is_magic(at, "ranks")) (void)0; /* a number */
+    else if (magic && is_magic(at, "what_if")) add_questions(w, at, begin, start, into);
     else if (!magic && *start && !strchr(start, '/') && commands_here(at, w->code + begin)) add_programs(start, into);
     else complete_path(w, begin, into);
     free(start);

@@ -73,6 +73,7 @@ result cell_time(session *s, const char *words, const char *body, const char *na
 result cell_writefile(session *s, const char *words, const char *body, const char *name);
 result cell_run(session *s, const char *words, const char *body, const char *name);
 result cell_sh(session *s, const char *words, const char *body, const char *name);
+result magic_what_if(session *s, const char *words, const char *name);
 result magic_ranks(session *s, const char *words, const char *name);
 result cell_ranks(session *s, const char *words, const char *body, const char *name);
 

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import long_runs
@@ -277,6 +278,51 @@ def bench_timeline(batch, rounds):
     yield row(f"timeline/cnn/{batch}/cost", "%", lambda results: [100 * (result["cpu"] - 1) for result in results], found, {})
 
 
+WHAT_IF_RECORDED, WHAT_IF_ASKED, WHAT_IF_RANKS, WHAT_IF_STEPS = (64, 256), (128, 512), (2, 4, 8), 12
+
+
+def contention_of(command, count, alone):
+    """How many times as long a step takes beside strangers that do the same as if the cores were only divided."""
+    with ThreadPoolExecutor(count) as pool:
+        results = list(pool.map(run, [command] * count))
+    cores = len(os.sched_getaffinity(0))
+    return statistics.mean(result["seconds"] for result in results) / alone / max(1, count / cores)
+
+
+def ask_what_if(program, folder):
+    """Steps of 2, 4 and 8 ranks with two batches: predicted from recordings of one rank with two other batches, and run.
+    Each rank has one thread. How much ranks disturb each other is measured by two strangers side by side; and, where
+    other programs use the cores, too, by as many strangers as ranks (`_beside`)."""
+    one = ["env", "KOLO_THREADS=1"]
+    traces = [f"{folder}/{batch}.json" for batch in WHAT_IF_RECORDED]
+    alone = [run([*one, program, "train", batch, WHAT_IF_STEPS, trace]) for batch, trace in zip(WHAT_IF_RECORDED, traces)]
+    stranger = [*one, program, "train", WHAT_IF_RECORDED[-1], WHAT_IF_STEPS]
+    contention = {ranks: contention_of(stranger, ranks, alone[-1]["seconds"]) for ranks in WHAT_IF_RANKS}
+    for batch in WHAT_IF_ASKED:
+        for ranks in WHAT_IF_RANKS:
+            measured = run([*one, BUILD / "bin/kolorun", "-np", ranks, program, "train", batch, WHAT_IF_STEPS])
+            modelled, beside = (run([program, "predict", *traces, batch, factor])[str(ranks)]
+                                for factor in (max(1, contention[2]), contention[ranks]))  # fmt: skip
+            yield (batch, ranks), {"modelled": modelled, "modelled_beside": beside, "measured": measured["seconds"]}
+
+
+def bench_what_if(rounds):
+    """kolo_what_if() beside what then happens. The error is that of the medians over the rounds."""
+    program, found = build("what_if", "what_if.c", "nets.c"), {}
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            for asked, result in ask_what_if(program, folder):
+                found.setdefault(asked, []).append(result)
+    for (batch, ranks), results in found.items():
+        name = f"what_if/cnn/{batch}/ranks{ranks}"
+        medians = {key: statistics.median(result[key] for result in results) for key in results[0]}
+        for key, value in medians.items():
+            yield row(f"{name}/{key}", "ms", read_out(key, 1000), results, {})
+            if key != "measured":
+                error = [{"error": 100 * (value / medians["measured"] - 1)}]
+                yield row(f"{name}/{key}/error", "%", read_out("error"), error, {})
+
+
 def bench_kernel(rounds):
     """Kolo's kernel for C beside IPython's."""
     kernels = "JUPYTER_PATH=" + str(BUILD / "share/jupyter")
@@ -325,6 +371,7 @@ def benches(program, limit, rounds):
         yield (f"overlap/cnn/{batch}/{gigabits}", lambda b=batch, g=gigabits: list(bench_overlap(b, g, rounds)))
     for batch in 32, 512:
         yield f"timeline/cnn/{batch}", lambda b=batch: list(bench_timeline(b, rounds))
+    yield "what_if", lambda: list(bench_what_if(rounds))
     if os.access(BUILD / "bin/kolo-kernel", os.X_OK):
         yield "kernel", lambda: bench_kernel(rounds)
         yield "session", bench_long_session

@@ -6,7 +6,7 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # From the bottom up; CONTRIBUTING.md repeats it. A folder includes itself and the folders before it, nothing else.
-ORDER = ["core", "show", "losses", "optimizers", "link", "comm", "plan", "layers", "backend", "runtime", "data", "model", "fetch",
+ORDER = ["core", "show", "losses", "optimizers", "link", "comm", "plan", "layers", "backend", "runtime", "whatif", "data", "model", "fetch",
          "topology", "engine", "strategy", "replica", "training", "saving", "callbacks"]
 # kolorun is a program of its own: it includes core/, and nothing includes it.
 PROGRAMS = {"launch": {"core"}}

@@ -53,6 +53,8 @@ EXACT = [
     ("// add_t|", []), ("/* add_t| */", []), ('puts("add_t|', []), ("'a|", []), ("3e|", []),
     ('fopen("da|', ["data.csv"]), ('fopen("./de|', ["./deep/"]), ("%cflags -Wpe|", ["-Wpedantic"]), ("%env HOM|", ["HOME"]),
     ("!mkfif|", ["mkfifo"]), ("!ls; mkfif|", ["mkfifo"]), ("%%sh\ncat da|", ["data.csv"]), ("%%sh\nmkfif|", ["mkfifo"]),
+    ("%what_if ove|", ["overlap="]), ("%what_if data.csv overlap=|", ["off", "on"]), ("%what_if x.json machine=dgx|", ["dgx-1v", "dgx-a100", "dgx-h100"]),
+    ("%what_if x.json other=da|", ["data.csv"]), ("%what_if x.json steps=d|", []), ("%what_if da|", ["data.csv"]),
     ("MPI_Comm_ran|", ["MPI_Comm_rank"]), ("%%ranks\nadd_t|", ["add_two"]), ("%%time\nadd_t|", ["add_two"]), ("%time add_t|", ["add_two"]),
     ("%%timeit\nint near_by = 3; near_|", ["near_by"]), ("%%run\nint helper(int q) { return q; }\nint main(void) { help|", ["helper"]),
 ]

@@ -1,4 +1,5 @@
 """Magics: what they print, change and answer wrong words with."""
+import json
 import re
 
 import pytest
@@ -69,7 +70,7 @@ def test_time_says_processor_and_wall_time_without_compiling(kernel):
     assert outcome.value == "3" and "hi\nCPU times" in outcome.stdout
 
 
-WRONG = ["%time", "%timeit", "%timeit -n x 1", "%timeit -r 0 1", "%timeit -z 3", "%ranks 4 4", "%load", "%load -r", "%%writefile\nx", "%%writefile -b f\nx", "%who stuff",
+WRONG = ["%time", "%timeit", "%timeit -n x 1", "%timeit -r 0 1", "%timeit -z 3", "%ranks 4 4", "%what_if", "%load", "%load -r", "%%writefile\nx", "%%writefile -b f\nx", "%who stuff",
          "%pwd there", "%lsmagic now", "%restart -x", "%reset -q", "%env 9=3", "%env -u", "%cflags --remove", "%%sh -x\nls", "%%sh"]
 
 
@@ -92,7 +93,10 @@ def test_wrong_words_are_answered_with_the_usage(kernel, code):
     ("%ldflags -lnosuch", "cannot find -lnosuch"), ("%env NOT_THERE", "no NOT_THERE"), ("%cd /not/there", "No such file or directory"),
     ("%load /not/there", "/not/there cannot be read: No such file"), ("%load https://a.b/c.c", "!curl -O https://a.b/c.c"),
     ("%load -r x /etc/passwd", "wanted lines as in -r 2-5,8"), ("%%writefile /not/there/x\n", "cannot be written: No such file"),
-    ("%%sh\nexit 3", "status 3"),
+    ("%%sh\nexit 3", "status 3"), ("%what_if /not/there.json", "/not/there.json: wanted a file to read, got: No such file"),
+    ("%what_if /etc/passwd", "/etc/passwd, line 1: wanted a timeline"), ("%what_if x.json devices=1,0", 'devices=: wanted 1,2,4,8'),
+    ("%what_if x.json overlap=maybe", 'overlap=: wanted on|off'), ("%what_if x.json machin=dgx-1v", 'machine=, network=, hosts='),
+    ("%what_if x.json batch=0", ".batch: wanted 1 to 1e15, got 0"), ("%%what_if x.json\n1", "one %"),
 ])
 def test_mistakes_are_one_sentence(kernel, code, said):
     outcome = kernel.run(code)
@@ -220,6 +224,35 @@ def test_every_magic_has_help(kernel):
         name = re.match(r"%+\w+", row)[0]
         page = kernel.run(name + "?").reply["payload"][0]["data"]["text/plain"]
         assert name in page and len(page) > 20
+
+
+def recorded_steps(steps):
+    """A timeline of one rank: 80 ms until the end of the backward pass, 20 ms of the update, 10 samples."""
+    spans = []
+    for i in range(steps):
+        for begin, dur, category, name, arguments in [
+                (0, 100, "step", "step", {"step": i, "samples": 10}), (0, 50, "backward", "dense backward", {"microbatch": 0, "bytes": 4_000_000}),
+                (50, 30, "backward", "conv2d backward", {"microbatch": 0, "bytes": 1_000_000}), (80, 20, "update", "update", {})]:
+            spans.append({"ph": "X", "pid": 1, "tid": 1001, "ts": 1e5 * i + 1e3 * begin, "dur": 1e3 * dur, "cat": category, "name": name,
+                          "args": arguments})
+    names = [{"ph": "M", "pid": 1, "tid": 1000, "name": "process_name", "args": {"name": "rank 0 (here)", "cores": 2, "threads": 1}},
+             {"ph": "M", "pid": 1, "tid": 1001, "name": "thread_name", "args": {"name": "device 0"}}]
+    lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in names + spans)
+    return '{"displayTimeUnit":"ms","traceEvents":[\n' + lines + '\n],"otherData":{}}\n'
+
+
+def test_what_if_shows_modelled_answers(kernel, tmp_path):
+    """Two ranks move 5 MB twice at 1 GB/s, 10 ms; steps go with 1 + 90 / batch."""
+    (tmp_path / "a trace.json").write_text(recorded_steps(6))
+    outcome = kernel.run(f'%cd {tmp_path}\n%what_if "a trace.json" memory=1 devices=1,2 noise_scale=90\n%cd -')
+    assert outcome.status == "ok" and not outcome.errors, outcome.error
+    table, chart = [content["data"] for _, content in outcome.displays]
+    rows = [row.split() for row in table["text/plain"].splitlines()]
+    assert all(row[0] == "modelled" for row in rows) and len(rows) == 4
+    assert rows[2][1:4] == ["1", "100.000", "100.0"] and rows[3][1:4] == ["2", "110.000", "181.8"] and rows[3][-2:] == ["0.55", "0.605"]
+    for title in "modelled samples/s", "modelled step, ms", "modelled to the same accuracy":
+        assert title in chart["image/svg+xml"]
+    kernel.run("q")
 
 
 def test_reset_takes_f(kernel):
