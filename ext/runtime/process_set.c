@@ -200,6 +200,7 @@ kolo_status kolo_set_comm(const kolo_process_set *set, kolo_comm **comm)
 {
     if (set && !is_open(set))
         return kolo_fail(KOLO_INVALID, ".process_set: wanted a set of kolo_add_process_set(), got one that was freed");
+    if (!set) KOLO_TRY(kolo_check_joined());
     *comm = set ? set->comm : kolo_world_comm();
     if (*comm) return KOLO_OK;
     return kolo_fail(KOLO_INVALID, ".process_set: wanted a call by its members alone, ranks %s, got one by rank %d",
