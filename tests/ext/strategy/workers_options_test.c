@@ -49,8 +49,9 @@ static void stop_now(kolo_callback *self, int batch, const kolo_logs *logs)
 static void a_record_without_epochs_replaces_the_old_file(void **state)
 {
     (void)state;
-    const kolo_strategy strategies[] = {kolo_downpour(.workers = 2, .window = 2, .turns = "0 1"), /* worker 0 has one */
-                                        kolo_easgd(.workers = 2, .window = 2)};
+    const kolo_strategy strategies[] = {
+        kolo_downpour(.workers = 2, .window = 2, .turns = "0 1"), /* worker 0 stops it */
+        kolo_easgd(.workers = 2, .window = 2)};
     kolo_data *data = small_data(SAMPLES);
     for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
         char file[] = "/tmp/kolo_order_XXXXXX";
