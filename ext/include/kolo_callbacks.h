@@ -33,7 +33,9 @@ double kolo_logs_get(const kolo_logs *logs, const char *name);
 /* For your own loop: kolo_logs logs = {0}; kolo_logs_set(&logs, "loss", 0.5). The name must outlive the logs. */
 void kolo_logs_set(kolo_logs *logs, const char *name, double value);
 
-void kolo_stop_training(kolo_model *model); /* ends the fit after this step, on every rank */
+/* Ends the fit on every rank: after this step if one rank trains, after the next one if several do, since they agree on
+ * the stop in its sums. So weights after a stop within an epoch depend on this, with .deterministic, too. */
+void kolo_stop_training(kolo_model *model);
 /* Whether kolo_stop_training() was called since the last fit or kolo_train_on_batch() began. */
 bool kolo_training_stopped(const kolo_model *model);
 /* Takes effect at the next step. The rate must be at least 0. Fails, and changes nothing, if the optimizer has a

@@ -158,9 +158,11 @@ typedef struct kolo_process_set kolo_process_set;
  * exist or comes twice, other ranks than on rank 0, or ranks that TF_CONFIG names: sets, and kolo_join(), want MPI's. */
 #define kolo_add_process_set(ranks, count) kolo_add_process_set_at(ranks, count, KOLO_HERE)
 kolo_process_set *kolo_add_process_set_at(const int *ranks, int count, kolo_here here);
-/* Frees a set. All its members must call it, before kolo_finish(), which frees those that are left. */
+/* Frees a set. All its members must call it, before kolo_finish(), which frees those that are left. It first waits for the
+ * asynchronous calls between the members. Calls with a set that was freed fail; freeing it again does nothing. */
 void kolo_process_set_free(kolo_process_set **set);
-/* This rank's number in the set, from 0, or -1 if it is no member; the number of members. NULL: all ranks. */
+/* This rank's number in the set, from 0, or -1 if it is no member; the number of members. NULL: all ranks. Of a set that
+ * was freed: -1 and 0. */
 int kolo_process_set_rank(const kolo_process_set *set);
 int kolo_process_set_size(const kolo_process_set *set);
 

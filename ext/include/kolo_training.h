@@ -79,7 +79,8 @@ typedef struct kolo_strategy {
                            The k-th exchange of an epoch is of the k-th .window batches */
     const char *replay; /* a file of .record: the same batches and exchanges. They give the same bits if data, .seed
                            and .batch_size are the same: the call does not compare these */
-    const char *record; /* kolo_fit() writes the order to this file at its end, as JSON */
+    const char *record; /* kolo_fit() writes the order to this file at its end, as JSON: that of the epochs that were
+                           completed, which may be none */
 } kolo_strategy;
 
 /* All on one device: the default. */

@@ -66,9 +66,14 @@ bool kolo_replicas_together(const kolo_model *model)
     return !apart && !kolo_microbatches_reduce(model);
 }
 
+bool kolo_model_joins_ranks(const kolo_model *model)
+{
+    return model->settings.optimizer.distributed || kolo_model_strategy(model)->joins_ranks;
+}
+
 bool kolo_model_distributed(const kolo_model *model)
 {
-    return (model->settings.optimizer.distributed || kolo_model_strategy(model)->joins_ranks) && kolo_size() > 1;
+    return kolo_model_joins_ranks(model) && kolo_size() > 1;
 }
 
 kolo_comm *kolo_model_ranks(const kolo_model *model)

@@ -124,6 +124,8 @@ kolo_status kolo_replicas_under(const kolo_model *model, const kolo_strategy *st
 bool kolo_replicas_together(const kolo_model *model);
 /* Whether all ranks train together. */
 bool kolo_model_distributed(const kolo_model *model);
+/* Whether it would train with them if there were any. */
+bool kolo_model_joins_ranks(const kolo_model *model);
 /* The group that a model's ranks train in: the world if distributed, else this rank alone. */
 kolo_comm *kolo_model_ranks(const kolo_model *model);
 

@@ -314,6 +314,7 @@ kolo_status kolo_barrier_at(const kolo_barrier_args *args, kolo_here here)
 static kolo_status join(int *last)
 {
     kolo_comm *ranks = kolo_world_comm();
+    KOLO_TRY(kolo_check_joined());
     if (ranks->kind->join) return ranks->kind->join(ranks, last);
     return kolo_fail(KOLO_UNSUPPORTED, "wanted ranks of MPI, got ranks that TF_CONFIG names, which cannot join: start "
                                        "them with kolorun");

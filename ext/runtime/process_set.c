@@ -1,4 +1,5 @@
 /* Process sets: some of the ranks as a group. See kolo_tools.h. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ struct kolo_process_set {
 };
 
 static kolo_process_set *all_sets; /* the newest first */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list: asynchronous calls look for their sets in it */
 
 /* ---------------------------------------------------------------- the ranks that are wanted */
 
@@ -114,8 +116,10 @@ static kolo_status add_set(const int *ranks, int count, kolo_process_set **set)
         free(made);
         return status;
     }
+    pthread_mutex_lock(&lock);
     made->next = all_sets;
     *set = all_sets = made;
+    pthread_mutex_unlock(&lock);
     return KOLO_OK;
 }
 
@@ -126,41 +130,57 @@ kolo_process_set *kolo_add_process_set_at(const int *ranks, int count, kolo_here
     return kolo_leave(scope, add_set(ranks, count, &set)) == KOLO_OK ? set : NULL;
 }
 
-/* A set of a program of one rank has that program's own group, which is never closed. */
+/* A program may keep a pointer to a set that kolo_process_set_free() or kolo_finish() has freed. */
+static bool is_open(const kolo_process_set *set)
+{
+    pthread_mutex_lock(&lock);
+    const kolo_process_set *at = all_sets;
+    while (at && at != set) at = at->next;
+    pthread_mutex_unlock(&lock);
+    return at;
+}
+
+static void take_out(kolo_process_set *set)
+{
+    pthread_mutex_lock(&lock);
+    kolo_process_set **at = &all_sets;
+    while (*at != set) at = &(*at)->next;
+    *at = set->next;
+    pthread_mutex_unlock(&lock);
+}
+
+/* A set of a program of one rank has that program's own group, which is never closed. Closing waits for asynchronous
+ * calls, which must still find the set in the list. */
 static void close_set(kolo_process_set *set, bool leave)
 {
     if (leave && set->comm && set->comm != kolo_comm_self()) set->comm->kind->close(set->comm);
+    take_out(set);
     free(set->numbers);
     free(set);
 }
 
 void kolo_process_set_free(kolo_process_set **set)
 {
-    if (!set || !*set) return;
-    kolo_process_set **at = &all_sets;
-    while (*at && *at != *set) at = &(*at)->next;
-    if (*at) *at = (*set)->next;
-    close_set(*set, true);
+    if (!set) return;
+    if (*set && is_open(*set)) close_set(*set, true);
     *set = NULL;
 }
 
 void kolo_process_sets_close(bool leave)
 {
-    for (kolo_process_set *next; all_sets; all_sets = next) {
-        next = all_sets->next;
-        close_set(all_sets, leave);
-    }
+    while (all_sets) close_set(all_sets, leave);
 }
 
 int kolo_process_set_rank(const kolo_process_set *set)
 {
     if (!set) return kolo_rank();
-    return set->comm ? set->comm->rank : -1;
+    return is_open(set) && set->comm ? set->comm->rank : -1;
 }
 
 int kolo_process_set_size(const kolo_process_set *set)
 {
-    return set ? set->size : kolo_size();
+    if (!set) return kolo_size();
+    return is_open(set) ? set->size : 0;
 }
 
 int kolo_process_set_member(const kolo_process_set *set, int rank)
@@ -178,6 +198,9 @@ int kolo_process_set_number(const kolo_process_set *set, int member)
 
 kolo_status kolo_set_comm(const kolo_process_set *set, kolo_comm **comm)
 {
+    if (set && !is_open(set))
+        return kolo_fail(KOLO_INVALID, ".process_set: wanted a set of kolo_add_process_set(), got one that was freed");
+    if (!set) KOLO_TRY(kolo_check_joined());
     *comm = set ? set->comm : kolo_world_comm();
     if (*comm) return KOLO_OK;
     return kolo_fail(KOLO_INVALID, ".process_set: wanted a call by its members alone, ranks %s, got one by rank %d",

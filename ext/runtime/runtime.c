@@ -201,6 +201,29 @@ kolo_comm *kolo_world_comm(void)
     return runtime.world_kind ? runtime.ranks : kolo_comm_self();
 }
 
+/* The number of ranks that the launcher says it has started; 1 if there is none. A rank's own launcher goes before the
+ * srun that has started that launcher. */
+static long launched_ranks(void)
+{
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    for (size_t i = 0; launched() && i < sizeof sizes / sizeof *sizes; i++) {
+        const char *size = getenv(sizes[i]);
+        if (size && *size) return strtol(size, NULL, 10);
+    }
+    return 1;
+}
+
+kolo_status kolo_check_joined(void)
+{
+    long ranks = runtime.world_kind ? 1 : launched_ranks();
+    if (ranks <= 1) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID,
+                     "wanted a call between kolo_init() and kolo_finish(), since a launcher has started this process "
+                     "as "
+                     "one of %ld ranks, got one by a process that is not with them",
+                     ranks);
+}
+
 /* ---------------------------------------------------------------- simulated links */
 
 kolo_status kolo_simulate_links_at(const kolo_simulate_links_args *args, kolo_here here)

@@ -15,6 +15,9 @@
 bool kolo_ranks_share_cores(void);
 /* The communicator of all ranks of the job; of this process alone if there is no job. */
 kolo_comm *kolo_world_comm(void);
+/* Fails if a launcher has started this process as one of several ranks, and it has not joined them. For calls that
+ * would have the result of one rank then. */
+kolo_status kolo_check_joined(void);
 /* asynchronous.c. Waits for all asynchronous calls, and frees their handles. */
 void kolo_asynchronous_finish(void);
 /* collectives.c. Checks what all collectives require: a count of at least 0, and an array unless it is 0. `times` is

@@ -40,6 +40,7 @@ typedef struct kolo_fit_state {
     bool validated; /* the current epoch was validated */
     kolo_epoch current;
     bool stopped;
+    bool record_begun; /* an epoch has begun that was to be recorded */
     bool record_ended; /* an epoch could not be recorded, so the later ones are not */
     bool epoch_anew; /* the epoch in which training stopped begins again: its steps had another size */
     bool diverged; /* the training has diverged, and a warning was printed */

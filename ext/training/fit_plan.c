@@ -27,6 +27,7 @@ kolo_status kolo_check_training(const kolo_model *model, const kolo_data *data, 
 {
     KOLO_TRY(kolo_model_check_compiled(model, call));
     KOLO_TRY(kolo_model_check_idle(model));
+    if (kolo_model_joins_ranks(model)) KOLO_TRY(kolo_check_joined());
     if (!model->settings.optimizer.kind)
         return kolo_fail(KOLO_INVALID, "wanted kolo_compile() with an .optimizer, got a model without one");
     if (model->weight_count == 0) return kolo_fail(KOLO_INVALID, "wanted a model with weights, got one without");

@@ -92,10 +92,11 @@ kolo_status kolo_fit_open_workers(kolo_fit_state *state)
     return strategy->replay ? read_replay(state, strategy->replay) : KOLO_OK;
 }
 
+/* A record without epochs replaces a file of an earlier fit, which would be taken for this one's. */
 kolo_status kolo_fit_close_workers(kolo_fit_state *state, kolo_status status)
 {
     const char *path = state->model ? strategy_of(state)->record : NULL;
-    if (status == KOLO_OK && path && state->record.count > 0 && state->ranks->rank == 0) {
+    if (status == KOLO_OK && path && state->record_begun && state->ranks->rank == 0) {
         kolo_order_head head = head_of(state);
         status = kolo_order_write(path, &head, &state->record);
     }
@@ -157,8 +158,10 @@ kolo_status kolo_fit_run_workers(kolo_fit_state *state, int epoch,
                             .shards = shards_of(state),
                             .watcher = state};
     kolo_status status = plan_turns(state, epoch, &own, &run.turns);
-    if (status == KOLO_OK && strategy_of(state)->record && !state->record_ended)
+    if (status == KOLO_OK && strategy_of(state)->record && !state->record_ended) {
         status = kolo_order_add(&state->record, &run.record);
+        state->record_begun = true;
+    }
     if (status == KOLO_OK) status = kolo_workers_train(state->trainer, &run, outcome);
     if (outcome->trained < state->steps) drop_incomplete(state);
     if (status == KOLO_OK && !outcome->stopped && outcome->trained < state->steps) {

@@ -1,5 +1,6 @@
 /* One rank of test_edges.py: calls at the edges of a job.
  * edge_ranks finish STRATEGY: kolo_finish() in a callback; edge_ranks fork: the calls of a forked child;
+ * edge_ranks late: calls before kolo_init();
  * edge_ranks few SAMPLES BATCH DEVICES…: each rank mirrors over another number of devices; edge_ranks
  * alone */
 #include <kolo.h>
@@ -94,9 +95,27 @@ static int fork_one(void)
     return kolo_finish();
 }
 
+static int late(int *argc, char ***argv)
+{
+    float value = 1;
+    kolo_allreduce(&value, 1);
+    tell("allreduce");
+    kolo_join();
+    tell("join");
+    train(kolo_one_device(), SAMPLES, 8, (kolo_callback){0});
+    tell("fit");
+    kolo_init(argc, argv);
+    kolo_allreduce(&value, 1);
+    printf("sum %g, ended with %d\n", value, kolo_finish());
+    kolo_barrier();
+    tell("barrier");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     float value = 1;
+    if (argc > 1 && strcmp(argv[1], "late") == 0) return late(&argc, &argv);
     if (kolo_init(&argc, &argv) != KOLO_OK || argc < 2) return 3;
     if (strcmp(argv[1], "finish") == 0) return finish(argv[2]);
     if (strcmp(argv[1], "fork") == 0) return fork_one();

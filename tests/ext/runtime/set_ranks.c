@@ -1,5 +1,5 @@
 /* One rank of test_process_sets.py, of four: process sets, with what each call must give written out.
- * set_ranks check | wrong | differ | stall | leave. */
+ * set_ranks check | wrong | freed | differ | stall | leave. */
 #include <kolo.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,6 +114,26 @@ static int wrong(void)
     return kolo_finish();
 }
 
+/* A set that is freed while asynchronous calls use it, and whose pointer is used again. */
+static int freed(void)
+{
+    static float arrays[20][LARGE];
+    kolo_process_set *set = kolo_add_process_set(((const int[]){1, 3}), 2), *copy = set;
+    bool member = kolo_process_set_rank(set) >= 0;
+    kolo_handle handles[20] = {0};
+    for (int i = 0; i < 20; i++) arrays[i][LARGE - 1] = 1;
+    for (int i = 0; i < 20 && member; i++)
+        EXPECT((handles[i] = kolo_allreduce_async(arrays[i], LARGE, .process_set = set)));
+    kolo_process_set_free(&set);
+    for (int i = 0; i < 20 && member; i++) EXPECT(kolo_synchronize(handles[i]) == KOLO_OK && arrays[i][LARGE - 1] == 2);
+    EXPECT(kolo_barrier(.process_set = copy) == KOLO_INVALID);
+    say("freed");
+    EXPECT(kolo_process_set_rank(copy) == -1 && kolo_process_set_size(copy) == 0);
+    kolo_process_set_free(&copy);
+    EXPECT(!copy && kolo_barrier() == KOLO_OK);
+    return kolo_finish();
+}
+
 static int differ(void)
 {
     const int pair[] = {1, 3};
@@ -172,6 +192,7 @@ int main(int argc, char **argv)
     if (kolo_init(&argc, &argv) != KOLO_OK || argc < 2) return 3;
     if (strcmp(argv[1], "check") == 0) return check();
     if (strcmp(argv[1], "wrong") == 0) return wrong();
+    if (strcmp(argv[1], "freed") == 0) return freed();
     if (strcmp(argv[1], "differ") == 0) return differ();
     if (strcmp(argv[1], "work") == 0) return work();
     if (strcmp(argv[1], "orders") == 0 || strcmp(argv[1], "all") == 0) return cross(strcmp(argv[1], "all") == 0);

@@ -38,6 +38,15 @@ def test_no_rank_diverges_for_want_of_samples(program, ranks, words):
     assert len(re.findall(r"loss [\d.]+ of 1 epochs", result.stdout)) == ranks, result.stdout
 
 
+def test_a_rank_that_has_not_joined_the_others_does_not_take_itself_for_all(program):
+    result = mpirun(2, program, "late")
+    assert result.returncode == 0 and result.stdout.count("sum 2, ended with 0") == 2, result.stdout + result.stderr
+    for what, call in ("allreduce", "allreduce"), ("join", "join"), ("fit", "fit"), ("barrier", "barrier"):
+        sentence = (rf"^{what}: edge_ranks.c:\d+: kolo_{call}: wanted a call between kolo_init\(\) and kolo_finish\(\), since a launcher "
+                    r"has started this process as one of 2 ranks, got one by a process that is not with them$")
+        assert len(re.findall(sentence, result.stdout, re.M)) == 2, (what, result.stdout)
+
+
 def test_there_is_no_other_rank(program):
     result = patience.run([program, "alone"], capture_output=True, text=True)
     assert result.returncode == 1 and "kolo_send: there is no other rank to send to: the job has 1 rank" in result.stderr

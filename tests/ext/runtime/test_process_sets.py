@@ -42,6 +42,12 @@ def test_what_is_wrong_is_told(programs):
         assert len([line for line in lines if re.search(sentence, line)]) == times, (sentence, lines)
 
 
+def test_a_set_that_was_freed_is_told(programs):
+    result = run(programs, "shared", "freed")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert len(re.findall(r"^freed: .*kolo_barrier: .process_set: wanted a set of kolo_add_process_set\(\), got one that was freed$", result.stdout, re.M)) == 4, result.stdout
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_calls_that_differ_name_the_ranks_of_the_job(programs, way):
     result = run(programs, way, "differ")

@@ -38,6 +38,43 @@ static void refuse_file(const char *text, const char *sentence)
     refuse_file_of(kolo_downpour(.workers = 2, .window = 2), text, sentence);
 }
 
+static void stop_now(kolo_callback *self, int batch, const kolo_logs *logs)
+{
+    (void)batch;
+    (void)logs;
+    kolo_stop_training(self->model);
+}
+
+/* The file of an earlier fit is not taken for the record of one that ended within its first epoch. */
+static void a_record_without_epochs_replaces_the_old_file(void **state)
+{
+    (void)state;
+    const kolo_strategy strategies[] = {
+        kolo_downpour(.workers = 2, .window = 2, .turns = "0 1"), /* worker 0 stops it */
+        kolo_easgd(.workers = 2, .window = 2)};
+    kolo_data *data = small_data(SAMPLES);
+    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+        char file[] = "/tmp/kolo_order_XXXXXX";
+        int made = mkstemp(file);
+        assert_true(made >= 0);
+        close(made);
+        kolo_strategy strategy = strategies[i];
+        strategy.record = file;
+        kolo_model *model = small_model();
+        kolo_compile(model, .optimizer = kolo_sgd(), .loss = KOLO_SPARSE_CROSSENTROPY, .strategy = strategy);
+        assert_non_null(kolo_fit(model, data, .batch_size = BATCH, .verbose = KOLO_NONE));
+        const kolo_history *history = kolo_fit(model, data, .batch_size = BATCH, .verbose = KOLO_NONE,
+                                               .callbacks = {{.name = "stop", .on_train_batch_end = stop_now}});
+        assert_true(history && history->stopped && history->epochs == 0);
+        kolo_model_free(&model);
+        strategy.record = strategy.turns = NULL;
+        strategy.replay = file;
+        refuse(strategy, "wanted the exchanges of 1 epochs, got those of 0");
+        remove(file);
+    }
+    kolo_data_free(&data);
+}
+
 static void wrong_options_are_sentences(void **state)
 {
     (void)state;
@@ -116,6 +153,7 @@ static void a_round_without_a_worker_is_a_sentence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_record_without_epochs_replaces_the_old_file),
         cmocka_unit_test(wrong_options_are_sentences),
         cmocka_unit_test(wrong_files_are_sentences),
         cmocka_unit_test(a_round_without_a_worker_is_a_sentence),
