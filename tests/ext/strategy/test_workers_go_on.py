@@ -65,3 +65,14 @@ def test_a_record_ends_before_the_epoch_of_a_lost_worker(tmp_path):
     replayed = [BUILD / "bin/higgs", *higgs, "--workers", 3, "--epochs", 2, "--replay", order]
     refused = patience.run([*map(str, replayed)], capture_output=True, text=True, timeout=120)
     assert f"{order}: wanted the exchanges of 2 epochs, got those of 1" in refused.stderr
+
+
+@pytest.mark.long("which death is noticed first is a matter of chance, so it is repeated")
+def test_the_rank_with_the_centre_is_named_before_those_that_lose_it():
+    higgs = ["--data", "synthetic", "--strategy", "easgd", "--batch-size", 16, "--steps-per-epoch", 30, "--no-validation"]
+    launch = ["-np", 3, "--keep-going", "--fault", "rank=0,step=2,what=kill"]
+    for _ in range(20):
+        done = patience.run([*map(str, [BUILD / "bin/kolorun", *launch, BUILD / "bin/higgs", *higgs])],
+                            capture_output=True, text=True, timeout=60)
+        named = re.findall(r"^kolorun: rank (\d)", done.stderr, re.M)
+        assert named[:1] == ["0"] and done.returncode == 137, done.stderr
