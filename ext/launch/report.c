@@ -12,9 +12,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define SAME_MOMENT 500000 /* microseconds */
+
 static bool failed(const struct job_rank *rank)
 {
     return rank->ended && !rank->asked && (rank->code || rank->signal);
+}
+
+static bool was_killed(const struct job_rank *rank)
+{
+    return failed(rank) && rank->signal;
 }
 
 static bool left_early(const struct job_rank *rank)
@@ -35,6 +42,16 @@ static int first_that(const struct job *job, bool (*is)(const struct job_rank *)
     for (int rank = 0; rank < job->ranks; rank++)
         if (is(&job->rank[rank]) && (first < 0 || job->rank[rank].ended_at < job->rank[first].ended_at)) first = rank;
     return first;
+}
+
+/* The rank whose failure is the cause of the job's; -1: none has failed. The links of a process that is killed close a
+ * moment before its watcher sees it end, and a rank that fails for want of it may end in between. So a rank that a
+ * signal ended comes before one that exited by itself shortly before. */
+static int first_failed(const struct job *job)
+{
+    int first = first_that(job, failed), killed = first_that(job, was_killed);
+    if (killed < 0) return first;
+    return job->rank[killed].ended_at - job->rank[first].ended_at < SAME_MOMENT ? killed : first;
 }
 
 static void describe(const struct job_rank *rank, const char *program, char *text, size_t size)
@@ -253,7 +270,7 @@ static void report_early(struct job *job, int failed_rank)
 
 int job_report(struct job *job)
 {
-    int first = first_that(job, failed);
+    int first = first_failed(job);
     if (job->interrupted) return report_interrupt(job);
     if (job->start_timed_out) {
         char sentence[200];

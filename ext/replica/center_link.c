@@ -31,7 +31,8 @@ struct kolo_center_link {
 /* ---------------------------------------------------------------- requests */
 
 /* The links of a process that dies are closed before its launcher learns of its death. The launcher takes the rank that
- * ended first for the cause, so a rank that fails because of the centre gives it this time. */
+ * ended first for the cause, and reports it at once under --keep-going: a rank that fails for want of the centre waits.
+ */
 static kolo_status lost(const kolo_center_link *link, const char *why)
 {
     usleep(DEATH_IS_NOTED);
