@@ -163,7 +163,7 @@ static kolo_status fill_steps(reading *r, kolo_recording *made)
     size_t count = r->count - r->first, gaps = 0;
     const step *usual = &r->steps[r->first + count / 2];
     double update, gap;
-    made->computing = calloc(count, sizeof *made->computing);
+    made->computing = calloc(count + 1, sizeof *made->computing);
     if (!made->computing) return kolo_fail_memory(count * sizeof *made->computing, "a timeline");
     made->samples = usual->samples;
     made->microbatches = usual->microbatches > 0 ? usual->microbatches : 1;

@@ -83,11 +83,11 @@ const magic magics_table[] = {
      NULL, cell_ranks},
     {"what_if", "%what_if TRACE [OPTION=VALUE…]",
      "Replays a recorded training step on other machines, and draws the modelled answers. TRACE is a timeline, as "
-     "kolo_start_timeline() or %%run --timeline TRACE records it. devices=1,2,4,8 asks for so many devices; machine=, "
+     "kolo_start_timeline() or kolorun --timeline TRACE records it. devices=1,2,4,8 asks for so many devices; "
+     "machine=, "
      "network=, hosts= and link= choose their links; batch=, other=, bucket_bytes=, overlap=, compression= and "
-     "compute= "
-     "change the training; noise_scale= asks for the way to an accuracy. kolo_what_if? says more; the options are the "
-     "members of its arguments.",
+     "compute= change the training; noise_scale= asks for the way to an accuracy. The options are the members of "
+     "kolo_what_if()'s arguments: kolo_what_if? says more.",
      magic_what_if, NULL},
     {"sh", "%%sh", "Runs the cell as a shell script. %%bash is the same.", NULL, cell_sh},
 };

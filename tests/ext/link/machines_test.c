@@ -100,6 +100,23 @@ static void chosen_devices_are_renumbered(void **state)
     }
 }
 
+static void one_link_is_changed(void **state)
+{
+    (void)state;
+    kolo_link_model *model = kolo_link_model_open("pcie-4", .hosts = 2, .link = "plx0-gpu1:0.5");
+    is_near(kolo_link_model_pair(model, 0, 1).one_way, 0.5, 1e-9);
+    is_near(kolo_link_model_pair(model, 5, 4).one_way, 0.5, 1e-9); /* of each host */
+    is_near(kolo_link_model_pair(model, 2, 3).one_way, 7.215, 1e-9);
+    kolo_link_model_free(&model);
+    static const char *const wrong[] = {"", "plx0-gpu1", "plx0-gpu1:", "plx0-gpu1:0", "plx0-gpu1:x", "plx0-gpu1:1e7"};
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        assert_null(kolo_link_model_open("pcie-4", .link = wrong[i]));
+        failed_with(".link: wanted two nodes and 1e-6 to 1e6 GB/s");
+    }
+    assert_null(kolo_link_model_open("pcie-4", .link = "gpu0-gpu1:1"));
+    failed_with(".link: wanted a link of the machine, got \"gpu0-gpu1:1\"");
+}
+
 #define NODES                                                                                                          \
     "'nodes': [{'name': 'a', 'kind': 'device'}, {'name': 'b', 'kind': 'device'}, {'name': 'h', 'kind': 'host'},"       \
     "          {'name': 'n', 'kind': 'nic'}]"
@@ -210,6 +227,7 @@ int main(void)
         cmocka_unit_test(every_name_opens),
         cmocka_unit_test(a_cluster_is_joined_by_its_nics),
         cmocka_unit_test(chosen_devices_are_renumbered),
+        cmocka_unit_test(one_link_is_changed),
         cmocka_unit_test(a_file_is_a_machine),
         cmocka_unit_test(a_wrong_file_is_one_sentence),
         cmocka_unit_test(more_nodes_than_there_is_room_for),
