@@ -52,12 +52,29 @@ static bool read_number(const char *part, const char *name, int64_t *number)
     return end != part + length && !*end && *number <= INT32_MAX && *number >= INT32_MIN;
 }
 
+/* Notes in *seen that the fault has this part; false if it had one of that name before. */
+static bool is_first(const char *part, unsigned *seen)
+{
+    static const char *const parts[] = {"rank=", "step=", "what="};
+    unsigned bit = 0;
+    for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
+        if (strncmp(part, parts[p], strlen(parts[p])) == 0) bit = 1u << p;
+    bool first = !(*seen & bit);
+    *seen |= bit;
+    return first;
+}
+
 /* Reads one fault, whose text is changed. */
 static bool read_fault(kolo_fault_wishes *wishes, char *text, char *why, size_t size)
 {
     int64_t rank = 0, step = 0;
+    unsigned seen = 0;
     char *rest, *what = NULL;
     for (char *part = strtok_r(text, ",", &rest); part; part = strtok_r(NULL, ",", &rest)) {
+        if (!is_first(part, &seen)) {
+            snprintf(why, size, "wanted rank, step and what once each, got \"%.40s\" as another", part);
+            return false;
+        }
         if (strncmp(part, "what=", 5) == 0) {
             what = part + 5;
         } else if (!read_number(part, "rank=", &rank) && !read_number(part, "step=", &step)) {

@@ -228,7 +228,8 @@ kolo_callback kolo_terminate_on_nan(void);
 /* Keeps a checkpoint in the folder and resumes from it: if a training was interrupted or killed and is run again, its
  * result is the same as without the interruption, except for times. kolo_fit() prints where it resumes, and the
  * differences: it uses the backup's seed and learning rate, but the given .batch_size, and within an epoch it wants the
- * same number of samples. List this callback last, so that the checkpoint contains the state of the others after their hooks. */
+ * same number of samples. Workers (.workers) begin an epoch anew that was interrupted, so with them this holds of backups
+ * after an epoch. List this callback last, so that the checkpoint contains the state of the others after their hooks. */
 #define kolo_backup_and_restore(...) kolo_backup_and_restore_of((kolo_backup_and_restore_args){._ = #__VA_ARGS__, __VA_ARGS__})
 kolo_callback kolo_backup_and_restore_of(kolo_backup_and_restore_args args);
 #define kolo_batch_timing(...) kolo_batch_timing_of((kolo_batch_timing_args){._ = #__VA_ARGS__, __VA_ARGS__})

@@ -86,6 +86,7 @@ WRONG = [
     ("rank=0,step=3,what=slow", 'wanted kill, segv, exit, hang, skip, drop, cut, slow:5x or flip, got "slow"'),
     ("rank=0,what=slow:0.5x", 'got "slow:0.5x"'),
     ("rank=0,what=killer", 'got "killer"'),
+    ("rank=0,step=3,what=kill,rank=1", 'wanted rank, step and what once each, got "rank=1" as another'),
     ("rank=x,what=kill", 'wanted rank=N,step=N,what=W with W kill'),
     ("rank=-1,what=kill", ".rank: wanted at least 0, got -1"),
     ("rank=0", 'got ""'),
