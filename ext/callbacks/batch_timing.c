@@ -4,6 +4,7 @@
 
 #include "callbacks/callbacks.h"
 #include "core/grow.h"
+#include "core/median.h"
 #include "core/written.h"
 #include "core/clock.h"
 
@@ -39,21 +40,12 @@ static kolo_status add(times *list, double seconds)
     return KOLO_OK;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return left < right ? -1 : left > right;
-}
-
 /* The median of all times but the first `skipped`, or of all if there are no others; NaN if there are none. Sorts the
  * times. */
 static double median(const times *list, int skipped)
 {
     int from = list->count > skipped ? skipped : 0, count = list->count - from;
-    double *seconds = list->seconds + from;
-    if (count == 0) return NAN;
-    qsort(seconds, (size_t)count, sizeof *seconds, ascending);
-    return count % 2 ? seconds[count / 2] : (seconds[count / 2 - 1] + seconds[count / 2]) / 2;
+    return count > 0 ? kolo_median(list->seconds + from, (size_t)count) : NAN;
 }
 
 static void begin(kolo_callback *self, const kolo_logs *logs)

@@ -39,7 +39,7 @@ typedef struct kolo_front_hooks {
     kolo_status (*leave)(kolo_front *front, const kolo_front_call *call, kolo_status status);
 } kolo_front_hooks;
 
-/* The first member of the struct of whoever is in front. */
+/* A comm that is in front has this as the first member of its struct. */
 struct kolo_front {
     kolo_comm comm;
     kolo_comm_kind kind; /* without the calls that `below` does not have */

@@ -7,6 +7,7 @@
 
 #include "core/file.h"
 #include "core/hash.h"
+#include "core/median.h"
 #include "replica/overlap.h"
 #include "runtime/runtime.h"
 #include "show/show.h"
@@ -70,18 +71,12 @@ static const char *log_path(const kolo_trainer *trainer)
     return path && *path && kolo_model_ranks(trainer->model)->rank == 0 ? path : NULL;
 }
 
-static int compare_seconds(const void *one, const void *other)
-{
-    double a = *(const double *)one, b = *(const double *)other;
-    return (a > b) - (a < b);
-}
-
 /* The lower one of the two in the middle; 0 if nothing was measured. */
 static double median_of(const candidate *c)
 {
     double sorted[KOLO_AUTOTUNE_ROUNDS * KOLO_AUTOTUNE_MEASURED];
     memcpy(sorted, c->seconds, sizeof sorted);
-    qsort(sorted, (size_t)c->measured, sizeof *sorted, compare_seconds);
+    kolo_sort_numbers(sorted, (size_t)c->measured);
     return c->measured > 0 ? sorted[(c->measured - 1) / 2] : 0;
 }
 
@@ -247,13 +242,10 @@ static uint64_t digest_of(const kolo_autotune *tuning)
 
 static kolo_status compare_candidates(kolo_trainer *trainer, kolo_comm *ranks)
 {
-    uint64_t mine = digest_of(trainer->autotune), *all = calloc((size_t)ranks->size, sizeof *all);
-    if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof *all, "the ranks' settings");
-    kolo_status status = ranks->kind->allgather(ranks, &mine, sizeof mine, all);
-    bool same = status == KOLO_OK;
-    for (int r = 0; r < ranks->size; r++) same = same && all[r] == mine;
-    free(all);
-    if (status != KOLO_OK || same || mine == 0) return status;
+    uint64_t mine = digest_of(trainer->autotune);
+    bool same;
+    KOLO_TRY(kolo_all_have(ranks, mine, &same));
+    if (same || mine == 0) return KOLO_OK;
     set_obstacle(trainer->autotune, "another rank cannot, or cuts other buckets");
     return kolo_overlap_reopen(trainer, 0);
 }

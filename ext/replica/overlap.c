@@ -170,18 +170,26 @@ uint64_t kolo_overlap_digest(const kolo_trainer *trainer)
     return hash | 1;
 }
 
+kolo_status kolo_all_have(kolo_comm *ranks, uint64_t mine, bool *same)
+{
+    uint64_t *all = calloc((size_t)ranks->size, sizeof *all);
+    *same = false;
+    if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof *all, "the ranks' settings");
+    kolo_status status = ranks->kind->allgather(ranks, &mine, sizeof mine, all);
+    *same = status == KOLO_OK;
+    for (int r = 0; r < ranks->size; r++) *same = *same && all[r] == mine;
+    free(all);
+    return status;
+}
+
 kolo_status kolo_overlap_agree(kolo_trainer *trainer)
 {
     kolo_comm *ranks = kolo_model_ranks(trainer->model);
     if (trainer->overlap) trainer->overlap->agreed = true;
     if (ranks->size == 1 || trainer->workers) return KOLO_OK;
-    uint64_t mine = kolo_overlap_digest(trainer), *all = calloc((size_t)ranks->size, sizeof *all);
-    if (!all) return kolo_fail_memory((size_t)ranks->size * sizeof *all, "the ranks' settings");
-    kolo_status status = ranks->kind->allgather(ranks, &mine, sizeof mine, all);
-    bool agreed = status == KOLO_OK;
-    for (int r = 0; r < ranks->size; r++) agreed = agreed && all[r] == mine;
+    bool agreed;
+    kolo_status status = kolo_all_have(ranks, kolo_overlap_digest(trainer), &agreed);
     if (trainer->overlap) trainer->overlap->agreed = agreed;
-    free(all);
     return status;
 }
 

@@ -26,6 +26,8 @@ kolo_status kolo_overlap_reopen(kolo_trainer *trainer, int64_t bytes);
 const char *kolo_overlap_obstacle(const kolo_trainer *trainer);
 /* A hash of where the buckets begin, in their order; 0 without overlap. */
 uint64_t kolo_overlap_digest(const kolo_trainer *trainer);
+/* Collective: whether all ranks have given the same value; false after a failure. */
+kolo_status kolo_all_have(kolo_comm *ranks, uint64_t mine, bool *same);
 
 /* All ranks that train together call it before the first step of a training: they overlap only if all have the same
  * buckets. On the host's stream, ranks with replicas that each keep their own weights have none. */

@@ -6,6 +6,7 @@
 #include "comm/shared.h"
 #include "core/clock.h"
 #include "core/cores.h"
+#include "core/median.h"
 #include "whatif/what_if.h"
 
 enum {
@@ -31,12 +32,6 @@ static kolo_status sum(void *argument, int member)
         if (member == 0 && run >= 0) m->seconds[run] = kolo_now() - begun;
     }
     return KOLO_OK;
-}
-
-static int compare(const void *one, const void *other)
-{
-    double difference = *(const double *)one - *(const double *)other;
-    return (difference > 0) - (difference < 0);
 }
 
 static kolo_status sum_in(measurement *m, void *memory)
@@ -65,8 +60,7 @@ kolo_status kolo_measure_memory(double *rate)
     free(m.values);
     free(memory);
     if (status != KOLO_OK) return status;
-    qsort(m.seconds, RUNS, sizeof *m.seconds, compare);
     double turns = kolo_cores_usable() < MEMBERS ? MEMBERS : 1; /* on one core they take turns */
-    *rate = kolo_sum_passes(MEMBERS) * (double)bytes * turns / m.seconds[RUNS / 2];
+    *rate = kolo_sum_passes(MEMBERS) * (double)bytes * turns / kolo_median(m.seconds, RUNS);
     return KOLO_OK;
 }

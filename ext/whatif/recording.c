@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/median.h"
 #include "whatif/events.h"
 
 #define MOST_TIMES (1 << 26) /* of layers in all steps: half a gigabyte */
@@ -34,24 +35,12 @@ static kolo_status lacks(const reading *r, const char *what)
     return kolo_fail(KOLO_FORMAT, "%s: wanted a timeline with %s, got one without", r->path, what);
 }
 
-static int compare(const void *one, const void *other)
-{
-    double difference = *(const double *)one - *(const double *)other;
-    return (difference > 0) - (difference < 0);
-}
-
 static double quantile(const double *ascending, size_t count, double share)
 {
     double at = share * (double)(count - 1), below = floor(at);
     size_t i = (size_t)below;
     if (i + 1 >= count) return ascending[count - 1];
     return ascending[i] + (at - below) * (ascending[i + 1] - ascending[i]);
-}
-
-static double median(double *values, size_t count)
-{
-    qsort(values, count, sizeof *values, compare);
-    return quantile(values, count, 0.5);
 }
 
 /* ---------------------------------------------------------------- steps */
@@ -126,7 +115,7 @@ static void see_backward(reading *r, const kolo_recorded_event *event)
     if (event->bytes > r->bytes[event->name]) r->bytes[event->name] = event->bytes;
 }
 
-/* Waits and sums may be within each other: what is outside of computing is their union. */
+/* Waits and sums may overlap, so the time outside of computing is that of their union. */
 static void see_outside(reading *r)
 {
     const kolo_recorded_events *events = &r->events;
@@ -173,11 +162,11 @@ static kolo_status fill_steps(reading *r, kolo_recording *made)
         made->computing[made->steps] = s->backward_end - s->begin - s->outside[0];
         r->sorted[made->steps++] = s->end - s->backward_end - s->outside[1];
     }
-    qsort(made->computing, made->steps, sizeof *made->computing, compare);
-    update = median(r->sorted, made->steps);
+    kolo_sort_numbers(made->computing, made->steps);
+    update = kolo_median(r->sorted, made->steps);
     for (size_t i = r->first; i < r->count; i++)
         if (!isnan(r->steps[i].next)) r->sorted[gaps++] = r->steps[i].next - r->steps[i].end;
-    gap = gaps > 0 ? median(r->sorted, gaps) : 0;
+    gap = gaps > 0 ? kolo_median(r->sorted, gaps) : 0;
     made->update = fmax(update, 0) + fmax(gap, 0);
     return KOLO_OK;
 }
@@ -195,7 +184,7 @@ static double before_end(reading *r, size_t name, int samples)
         double complete = r->complete[i * r->events.name_count + name];
         if (complete > 0 && r->steps[i].samples == samples) r->sorted[count++] = r->steps[i].backward_end - complete;
     }
-    return count > 0 ? median(r->sorted, count) : 0;
+    return count > 0 ? kolo_median(r->sorted, count) : 0;
 }
 
 static kolo_status fill_gradients(reading *r, kolo_recording *made)
@@ -229,7 +218,7 @@ static double sum_rate(reading *r)
             if (events->event[k].span == KOLO_SPAN_WAIT) seconds -= events->event[k].end - events->event[k].begin;
         if (seconds > 0) r->sorted[count++] = event->bytes / seconds;
     }
-    return count > 0 ? median(r->sorted, count) : NAN;
+    return count > 0 ? kolo_median(r->sorted, count) : NAN;
 }
 
 static kolo_status read_all(reading *r, kolo_recording *made)

@@ -1,4 +1,4 @@
-/* What a replay takes from a recorded timeline: see kolo_what_if.h, which says what is left out of it. */
+/* The numbers that a replay needs of a recorded timeline. kolo_what_if.h says which of its events are left out. */
 #ifndef KOLO_WHATIF_RECORDING_H
 #define KOLO_WHATIF_RECORDING_H
 

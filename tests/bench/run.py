@@ -308,7 +308,7 @@ def ask_what_if(program, folder):
 
 
 def bench_what_if(rounds):
-    """kolo_what_if() beside what then happens. The error is that of the medians over the rounds."""
+    """Steps that kolo_what_if() predicts, beside measured ones. The error is that of the medians over the rounds."""
     program, found = build("what_if", "what_if.c", "nets.c"), {}
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:

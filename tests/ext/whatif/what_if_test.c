@@ -1,4 +1,4 @@
-/* kolo_what_if: answers from traces small enough to be calculated by hand, and what is refused. */
+/* kolo_what_if(): answers for traces that are small enough to calculate by hand, its output, and wrong input. */
 #include "ext/data/files.h"
 
 #include <math.h>
@@ -249,7 +249,7 @@ static void several_ranks_say_how_fast_they_sum(void **state)
     is(answers.answer[1].communication, 0.005);
 }
 
-/* --------------------------------------------------------------------------------------- what is shown */
+/* --------------------------------------------------------------------------------------- output */
 
 static char shown[1 << 16];
 
@@ -290,7 +290,7 @@ static void all_that_is_shown_is_called_modelled(void **state)
         assert_non_null(strstr(shown, *title));
 }
 
-/* --------------------------------------------------------------------------------------- what is refused */
+/* --------------------------------------------------------------------------------------- wrong input */
 
 static void refuses(const kolo_what_if_args *args, kolo_status code, const char *words)
 {
