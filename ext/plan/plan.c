@@ -94,6 +94,27 @@ int kolo_plan_base(const kolo_plan *plan, int value)
     return plan->values[value].packed_as < 0 ? value : plan->values[value].packed_as;
 }
 
+/* A packed copy. */
+static bool is_packed(const kolo_value *value)
+{
+    return value->kind == KOLO_VALUE_WEIGHTS && kolo_value_has_memory(value) && !value->in_place && value->bytes > 0;
+}
+
+void kolo_plan_share_packed(kolo_plan *plan, int value, bool (*alike)(const kolo_plan *plan, int earlier, int value))
+{
+    kolo_value *own = &plan->values[value];
+    if (!is_packed(own)) return;
+    for (int v = 0; v < value; v++) {
+        const kolo_value *earlier = &plan->values[v];
+        bool same = is_packed(earlier) && earlier->parameter == own->parameter && earlier->memory == own->memory &&
+                    earlier->bytes == own->bytes;
+        if (!same || !alike(plan, v, value)) continue;
+        own->packed_as = v;
+        own->bytes = 0;
+        return;
+    }
+}
+
 static bool is_written(const kolo_plan *plan, int value)
 {
     for (const kolo_op *op = plan->ops; op < plan->ops + plan->op_count; op++)

@@ -236,6 +236,9 @@ static inline bool kolo_value_has_memory(const kolo_value *value)
 {
     return value->view_of < 0 && value->packed_as < 0;
 }
+/* Lets a WEIGHTS value with a packed copy use the one of an earlier value of the same parameter, if there is one in the
+ * same memory for which alike() is true. A backend calls it when it has chosen the value's layout. */
+void kolo_plan_share_packed(kolo_plan *plan, int value, bool (*alike)(const kolo_plan *plan, int earlier, int value));
 /* Whether both are the result of the same operation, perhaps in different shapes; false if one is -1. Fusion also makes
  * the result of one operation a view of another's: these are not the same. */
 bool kolo_plan_same(const kolo_plan *plan, int a, int b);

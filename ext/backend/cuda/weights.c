@@ -30,24 +30,14 @@ kolo_status kolo_cuda_choose_layout(kolo_plan *plan, int value, kolo_cuda_layout
 
 static bool packs_alike(const kolo_plan *plan, int a, int b)
 {
-    const kolo_value *x = &plan->values[a], *y = &plan->values[b];
-    if (x->kind != y->kind || x->parameter != y->parameter || !kolo_value_has_memory(x) || x->in_place ||
-        x->bytes != y->bytes)
-        return false;
     kolo_cuda_layout left = kolo_cuda_layout_of(plan, a), right = kolo_cuda_layout_of(plan, b);
     return left.element == right.element && left.transposed == right.transposed;
 }
 
 void kolo_cuda_share_copies(kolo_plan *plan, const kolo_op *op)
 {
-    for (int i = 0; i < KOLO_OP_INS; i++) {
-        int own = op->in[i];
-        kolo_value *value = own < 0 ? NULL : &plan->values[own];
-        if (!value || value->kind != KOLO_VALUE_WEIGHTS || !kolo_value_has_memory(value) || value->in_place) continue;
-        for (int v = 0; v < own && value->packed_as < 0; v++)
-            if (packs_alike(plan, v, own)) value->packed_as = v;
-        if (value->packed_as >= 0) value->bytes = 0;
-    }
+    for (int i = 0; i < KOLO_OP_INS; i++)
+        if (op->in[i] >= 0) kolo_plan_share_packed(plan, op->in[i], packs_alike);
 }
 
 kolo_status kolo_cuda_expect_parts(kolo_cuda_kernel *kernel, kolo_plan *plan, int out, int count, kolo_cuda_parts *made)

@@ -172,6 +172,55 @@ static kolo_status reorder_new(const dnnl_memory_desc_t *from, const dnnl_memory
     return kolo_onednn_check(status, "reordered weights");
 }
 
+/* The number of elements of an axis that the descriptor's blocks have. */
+static int64_t inner_count(const dnnl_memory_desc_t *d, int axis)
+{
+    int64_t count = 1;
+    for (int b = 0; b < d->format_desc.blocking.inner_nblks; b++)
+        if (d->format_desc.blocking.inner_idxs[b] == axis) count *= d->format_desc.blocking.inner_blks[b];
+    return count;
+}
+
+/* The axes of a dense kernel whose rows are those of an image: those of its descriptor, COLUMN and ROW, and behind them
+ * those that take the place of ROW, which becomes the channels of a block. */
+enum { COLUMN, ROW, PIXEL, BLOCK, AXES };
+
+static void set_axis(dnnl_memory_desc_t *d, int axis, int64_t length, int64_t stride)
+{
+    d->dims[axis] = d->padded_dims[axis] = length;
+    d->format_desc.blocking.strides[axis] = stride;
+}
+
+/* Gives both descriptors of a dense kernel an axis each for the blocks, the pixels and the channels of a block, so that
+ * one reorder brings the canonical rows into their order in memory. Returns false if the descriptors cannot have them:
+ * if a block of channels has padding, or if rows of several pixels are in one block of the primitive's layout. */
+static bool split_rows(kolo_tiling t, dnnl_memory_desc_t *plain, dnnl_memory_desc_t *desc)
+{
+    bool blocked = desc->format_kind == dnnl_blocked && plain->format_kind == dnnl_blocked && desc->ndims == 2;
+    if (!blocked || t.blocks * t.block != t.channels || desc->padded_dims[ROW] != desc->dims[ROW]) return false;
+    int64_t inner = inner_count(desc, ROW), pixels = t.height * t.width;
+    if (t.block % inner != 0) return false;
+    int64_t in_memory = desc->format_desc.blocking.strides[ROW], row = plain->format_desc.blocking.strides[ROW];
+    desc->ndims = plain->ndims = AXES;
+    set_axis(desc, ROW, t.block, in_memory);
+    set_axis(desc, PIXEL, pixels, in_memory * (t.block / inner));
+    set_axis(desc, BLOCK, t.blocks, in_memory * (t.block / inner) * pixels);
+    set_axis(plain, ROW, t.block, row);
+    set_axis(plain, PIXEL, pixels, row * t.channels);
+    set_axis(plain, BLOCK, t.blocks, row * t.block);
+    return true;
+}
+
+/* Whether both weights are packed in the same way. */
+static bool packs_alike(const kolo_plan *plan, int a, int b)
+{
+    const kolo_layout *x = plan->values[a].layout, *y = plan->values[b].layout;
+    return x && y && dnnl_memory_desc_equal(&x->desc, &y->desc) && dnnl_memory_desc_equal(&x->plain, &y->plain) &&
+           dnnl_memory_desc_equal(&x->packed, &y->packed) && x->permuted == y->permuted &&
+           memcmp(&x->rows, &y->rows, sizeof x->rows) == 0 &&
+           kolo_plan_canonical(plan, a) == kolo_plan_canonical(plan, b);
+}
+
 kolo_status kolo_layout_set_parameter(kolo_plan *plan, int value, const dnnl_memory_desc_t *desc,
                                       const dnnl_memory_desc_t *plain, const kolo_tiling *rows)
 {
@@ -179,11 +228,16 @@ kolo_status kolo_layout_set_parameter(kolo_plan *plan, int value, const dnnl_mem
     KOLO_TRY(layout_new(v, desc));
     kolo_layout *layout = v->layout;
     layout->plain = *plain;
+    layout->packed = *desc;
     layout->permuted = rows && !kolo_tiling_canonical(*rows);
     if (rows) layout->rows = *rows;
-    if (dnnl_memory_desc_equal(desc, plain)) return KOLO_OK;
-    bool packs = v->kind == KOLO_VALUE_WEIGHTS;
-    return reorder_new(packs ? plain : desc, packs ? desc : plain, &layout->convert);
+    bool packs = v->kind == KOLO_VALUE_WEIGHTS, equal = dnnl_memory_desc_equal(desc, plain);
+    if (layout->permuted && !equal) layout->permuted = !split_rows(*rows, &layout->plain, &layout->packed);
+    if (!equal)
+        KOLO_TRY(reorder_new(packs ? &layout->plain : &layout->packed, packs ? &layout->packed : &layout->plain,
+                             &layout->convert));
+    kolo_plan_share_packed(plan, value, packs_alike);
+    return KOLO_OK;
 }
 
 kolo_status kolo_layout_set_in_place(kolo_plan *plan, int value)
@@ -216,8 +270,8 @@ static kolo_status convert(const kolo_layout *layout, bool packs, const void *fr
     dnnl_engine_t engine = kolo_onednn_engine();
     dnnl_stream_t stream = NULL;
     dnnl_memory_t in = NULL, out = NULL;
-    const dnnl_memory_desc_t *from_desc = packs ? &layout->plain : &layout->desc;
-    const dnnl_memory_desc_t *to_desc = packs ? &layout->desc : &layout->plain;
+    const dnnl_memory_desc_t *from_desc = packs ? &layout->plain : &layout->packed;
+    const dnnl_memory_desc_t *to_desc = packs ? &layout->packed : &layout->plain;
     dnnl_status_t status = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
     if (status == dnnl_success) status = dnnl_memory_create(&in, from_desc, engine, (void *)(uintptr_t)from);
     if (status == dnnl_success) status = dnnl_memory_create(&out, to_desc, engine, to);

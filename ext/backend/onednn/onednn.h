@@ -46,10 +46,11 @@ void kolo_tiling_clear(kolo_tiling tiling, void *memory, int64_t samples, size_t
 typedef struct kolo_layout {
     dnnl_memory_desc_t desc;
     /* For WEIGHTS and GRADIENT only: */
-    dnnl_memory_desc_t plain;   /* the canonical array; if permuted, its rows are in the order of `rows` */
-    dnnl_primitive_t convert;   /* plain to desc for WEIGHTS, desc to plain for GRADIENT; NULL if they are equal */
+    dnnl_memory_desc_t plain;   /* the canonical array */
+    dnnl_memory_desc_t packed;  /* desc; with other axes if the reorder also permutes rows */
+    dnnl_primitive_t convert;   /* plain to packed for WEIGHTS, packed to plain for GRADIENT; NULL if they are equal */
     kolo_tiling rows;           /* the order in memory of the rows of a dense kernel whose x is a flattened image */
-    bool permuted;              /* rows is not the canonical order */
+    bool permuted;              /* rows is not the canonical order, and `convert` expects the rows in that of `rows` */
     bool sparse;                /* of a GRADIENT: rows that are not marked as touched count as zero */
 } kolo_layout;
 

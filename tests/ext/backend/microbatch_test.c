@@ -274,16 +274,12 @@ static void **own_memory(const rig *r)
     assert_non_null(memory);
     for (int v = 0; v < r->plan.value_count; v++) {
         const kolo_value *value = &r->plan.values[v];
+        if (!kolo_value_has_memory(value)) continue;
         memory[v] = value->kind == KOLO_VALUE_WEIGHTS ? r->memory[v] : kolo_host_allocate(value->bytes + 64);
         assert_non_null(memory[v]);
         if (value->kind == KOLO_VALUE_INPUT) memcpy(memory[v], r->memory[v], value->bytes);
     }
-    for (int v = 0; v < r->plan.value_count; v++) {
-        int base = kolo_plan_base(&r->plan, v);
-        if (base == v) continue;
-        kolo_host_deallocate(memory[v]);
-        memory[v] = memory[base];
-    }
+    for (int v = 0; v < r->plan.value_count; v++) memory[v] = memory[kolo_plan_base(&r->plan, v)];
     return memory;
 }
 
