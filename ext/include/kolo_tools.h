@@ -535,7 +535,7 @@ typedef struct kolo_show_timeline_args {
     kolo_guard *guard;
     int step;  /* number of the first step that is shown, from 0; default: a step in the middle of the recording */
     int steps; /* that are shown; default 1 */
-    int width; /* pixels, default 900; the height is that of the rows */
+    int width; /* pixels, default 740; the height is that of the rows */
     const char *file; /* the chart is also written to this file: .svg or .png */
 } kolo_show_timeline_args;
 
@@ -588,7 +588,7 @@ typedef struct kolo_plot_history_args {
     const kolo_history *history;
     kolo_guard *guard;
     const char *metrics[KOLO_METRICS_MAX]; /* names; default: the loss and every metric */
-    int width, height; /* pixels of one chart, default 420 × 300 */
+    int width, height; /* pixels of one chart, default 370 × 300 */
     const char *file; /* the charts are also written to this file: .svg or .png */
 } kolo_plot_history_args;
 

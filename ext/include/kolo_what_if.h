@@ -56,7 +56,7 @@ typedef struct kolo_what_if_args {
 
     bool quiet;        /* shows nothing; default: rank 0 prints a table and draws a chart */
     const char *file;  /* the chart is also written to this file: .svg or .png */
-    int width, height; /* of one chart, pixels; default 420 × 300 */
+    int width, height; /* of one chart, pixels; default 370 × 300 */
 } kolo_what_if_args;
 
 /* One answer; all of it modelled. */

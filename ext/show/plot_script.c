@@ -340,7 +340,7 @@ static void draw_panel(FILE *script, const kolo_plot_plan *plan, kolo_picture pi
 
 void kolo_plot_script(FILE *script, const kolo_plot_plan *plans, int count, kolo_picture picture)
 {
-    int columns = count == 4 ? 2 : count < 3 ? count : 3, rows = (count + columns - 1) / columns;
+    int columns = count < 2 ? count : 2, rows = (count + columns - 1) / columns;
     set_terminal(script, plans, rows, columns, picture);
     if (count > 1) fprintf(script, "set multiplot layout %d,%d\n", rows, columns);
     for (int i = 0; i < count; i++) draw_panel(script, &plans[i], picture);

@@ -259,7 +259,7 @@ static kolo_status check(const kolo_show_timeline_args *args)
 static kolo_status show(const kolo_show_timeline_args *args)
 {
     kolo_chart chart = {0};
-    int step = args->step, width = args->width ? args->width : 900;
+    int step = args->step, width = args->width ? args->width : 740;
     drawing d = {.chart = &chart, .width = width, .columns = width - LABEL_PIXELS};
     kolo_status status;
     KOLO_TRY(check(args));

@@ -115,6 +115,13 @@ static void see_backward(reading *r, const kolo_recorded_event *event)
     if (event->bytes > r->bytes[event->name]) r->bytes[event->name] = event->bytes;
 }
 
+/* Whether the device does not compute in the meantime. Where its first thread waits for the others, these compute. */
+static bool is_outside(const reading *r, const kolo_recorded_event *event)
+{
+    if (event->span == KOLO_SPAN_WAIT) return strcmp(r->events.names[event->name], "wait for threads") != 0;
+    return event->span == KOLO_SPAN_REDUCE || event->span == KOLO_SPAN_COLLECTIVE;
+}
+
 /* Waits and sums may overlap, so the time outside of computing is that of their union. */
 static void see_outside(reading *r)
 {
@@ -122,11 +129,12 @@ static void see_outside(reading *r)
     double covered = -INFINITY;
     for (size_t i = 0; i < events->count; i++) {
         const kolo_recorded_event *event = &events->event[i];
-        bool outside =
-            event->span == KOLO_SPAN_WAIT || event->span == KOLO_SPAN_REDUCE || event->span == KOLO_SPAN_COLLECTIVE;
-        step *in = outside && event->thread == events->main_row ? step_of(r, event) : NULL;
+        bool outside = event->thread == events->main_row && is_outside(r, event);
+        step *in = outside ? step_of(r, event) : NULL;
         if (!in || event->end <= covered) continue;
-        in->outside[event->begin >= in->backward_end] += event->end - fmax(event->begin, covered);
+        double begin = fmax(event->begin, covered), middle = fmin(fmax(in->backward_end, begin), event->end);
+        in->outside[0] += middle - begin;
+        in->outside[1] += event->end - middle;
         covered = event->end;
     }
 }

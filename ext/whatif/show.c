@@ -17,18 +17,19 @@ static void write_head(FILE *out, const kolo_what_if_args *args, const kolo_repl
     if (replay->batch != answers->recorded_batch)
         fprintf(out, "modelled  with %.0f samples a device: computing %s\n", replay->batch,
                 replay->other.steps ? "continued from two recordings" : "taken for proportional to them");
-    fprintf(out, "modelled  %7s %12s %12s %10s %14s %11s %11s", "devices", "step, ms", "samples/s", "efficiency",
+    fprintf(out, "modelled  %7s %8s %10s %10s %9s %11s %11s", "devices", "step, ms", "samples/s", "efficiency",
             "sums, ms", "exposed, ms", "waiting, ms");
-    if (args->noise_scale > 0) fputs("  × steps   × time", out);
+    if (args->noise_scale > 0) fputs(" × steps  × time", out);
     if (args->steps > 0) fprintf(out, " %12s", "accuracy, s");
     fputc('\n', out);
 }
 
 static void write_answer(FILE *out, const kolo_what_if_args *args, const kolo_answer *a)
 {
-    fprintf(out, "modelled  %7d %12.3f %12.1f %8.1f %% %14.3f %11.3f %11.3f", a->devices, 1e3 * a->seconds, a->samples,
-            100 * a->efficiency, 1e3 * a->communication, 1e3 * a->exposed, 1e3 * a->waiting);
-    if (args->noise_scale > 0) fprintf(out, " %8.4g %8.4g", a->more_steps, a->more_time);
+    fprintf(out, "modelled  %7d %8.3f %10.*f %8.1f %% %9.3f %11.3f %11.3f", a->devices, 1e3 * a->seconds,
+            a->samples < 1e4, a->samples, 100 * a->efficiency, 1e3 * a->communication, 1e3 * a->exposed,
+            1e3 * a->waiting);
+    if (args->noise_scale > 0) fprintf(out, " %7.4g %7.4g", a->more_steps, a->more_time);
     if (args->steps > 0) fprintf(out, " %12.4g", a->accuracy_seconds);
     fputc('\n', out);
 }
@@ -85,8 +86,8 @@ static kolo_status add_chart(const kolo_what_if_args *args, const kolo_answers *
                              .x_label = "devices",
                              .labels = c->labels,
                              .y_from_zero = true,
-                             .width = args->width ? args->width : 420,
-                             .height = args->height ? args->height : 300};
+                             .width = args->width ? args->width : KOLO_PANEL_WIDTH,
+                             .height = args->height ? args->height : KOLO_PANEL_HEIGHT};
     for (int s = 0; names[s]; s++) plot->series[s] = (kolo_series){names[s], NULL, c->y[c->count][s], answers->count};
     KOLO_TRY(kolo_plot_check(plot, &c->plans[c->count]));
     c->count++;

@@ -30,6 +30,9 @@ CELLS = [
 kolo_model *model = kolo_sequential(kolo_input(28, 28, 1), kolo_flatten(), kolo_dense(10));
 kolo_compile(model, .optimizer = kolo_adam(), .loss = KOLO_SPARSE_CROSSENTROPY, .metrics = {KOLO_ACCURACY});
 kolo_fit(model, digits, .epochs = 3);""",
+    'kolo_start_timeline("step.json");\nkolo_fit(model, digits, .epochs = 2, .batch_size = 200, .verbose = 0);\n'
+    'kolo_stop_timeline();\nkolo_show_timeline("step.json");',
+    "%what_if step.json machine=dgx-a100 devices=1,8,64 network=ethernet-10 noise_scale=2000",
 ]
 
 
@@ -137,15 +140,20 @@ def test_what_fits_is_offered_first_with_its_type(notebook):
     assert offered_by_tab(notebook, 13, "kernel-completion-enum")[:3] == ["BLUE", "GREEN", "RED"]
 
 
-def test_a_plot(notebook):
-    notebook.run(6)
-    picture = notebook.output(6).locator("img, svg").first  # SVG arrives as an image of JupyterLab's own making
+def see_picture(notebook, cell, name):
+    picture = notebook.output(cell).locator("img, svg").first  # SVG arrives as an image of JupyterLab's own making
     picture.wait_for(state="visible")
     notebook.page.wait_for_function("""() => [...document.querySelectorAll('.jp-OutputArea-output img')]
         .every(picture => picture.complete && picture.naturalWidth > 300)""")
-    box = picture.bounding_box()
+    picture.scroll_into_view_if_needed()
+    notebook.picture(name)
+    return picture.bounding_box()
+
+
+def test_a_plot(notebook):
+    notebook.run(6)
+    box = see_picture(notebook, 6, "kernel-plot")
     assert box["width"] > 300 and box["height"] > 150
-    notebook.picture("kernel-plot")
 
 
 def test_a_training_draws_its_bars(notebook):
@@ -153,6 +161,13 @@ def test_a_training_draws_its_bars(notebook):
     notebook.picture("kernel-training")
     assert lines[0].startswith("Epoch 1/3"), lines
     assert len(lines) >= 6 and all("━" * 20 in line and "loss" in line for line in lines[1:6:2]), lines  # drawn over, not repeated
+
+
+def test_a_timeline_and_what_it_says_of_another_machine(notebook):
+    assert "Error" not in notebook.run(15), notebook.text(15)
+    assert see_picture(notebook, 15, "kernel-timeline")["width"] > 600
+    assert re.search(r"modelled +64 ", notebook.run(16)), notebook.text(16)
+    assert see_picture(notebook, 16, "kernel-what-if")["width"] > 300
 
 
 def test_mistakes_are_shown_where_they_are(notebook):

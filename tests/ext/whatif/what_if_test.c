@@ -100,6 +100,23 @@ static void is(double got, double wanted)
 #define ASK(...) kolo_what_if("trace.json", .quiet = true, __VA_ARGS__).answer[0]
 #define HOST     .memory = 1.0
 
+/* While a device's first thread waits for the others, these compute; while it waits for ranks, they do not. A wait that
+ * goes on behind the backward pass belongs to both parts of the step. */
+static void a_wait_for_threads_is_computing(void **state)
+{
+    (void)state;
+    begin_trace(NAMES);
+    for (int i = 0; i < 4; i++) {
+        add_step(i, i * 1000, i ? 80 : 500, 10);
+        if (i) span(i * 1000 + 40, i * 1000 + 79, "wait", "wait for threads", "");
+        if (i) span(i * 1000 + 72, i * 1000 + 85, "wait", "wait for ranks", ""); /* 8 ms, and 5 ms of the update's 20 */
+    }
+    end_trace("threads.json");
+    kolo_answers answers = kolo_what_if("threads.json", .quiet = true, HOST);
+    is(answers.answer[0].seconds, 0.1 - 0.013 + GAP);
+    is(answers.answer[0].seconds - answers.answer[0].waiting - answers.answer[0].exposed, 0.1 - 0.013 + GAP);
+}
+
 static void one_device_is_as_recorded(void **state)
 {
     (void)state;
@@ -376,6 +393,7 @@ int main(void)
 #define TEST(test) cmocka_unit_test_setup(test, clear)
     const struct CMUnitTest tests[] = {
         TEST(one_device_is_as_recorded),
+        TEST(a_wait_for_threads_is_computing),
         TEST(ranks_share_cores_and_memory),
         TEST(sums_hide_behind_the_backward_pass),
         TEST(a_machine_has_its_own_links),
