@@ -19,6 +19,9 @@ enum {
     ROW_PIXELS = 18,
     FRAME_PIXELS = 150, /* of title, axis and key */
     LABEL_PIXELS = 190, /* of the rows' names */
+    MARGIN_PIXELS = 40,
+    KEY_ROW_PIXELS = 18,
+    KEY_COLUMN_PIXELS = 110,
 };
 
 /* Colours that a colour-blind reader can tell apart (Okabe and Ito 2008), and letters for a terminal. */
@@ -91,16 +94,32 @@ static void write_quoted(FILE *script, const char *text)
     fputc('\'', script);
 }
 
+/* gnuplot centres the key below the rows and does not break it. */
+static int key_columns(const drawing *d)
+{
+    int columns = (d->width - LABEL_PIXELS - MARGIN_PIXELS) / KEY_COLUMN_PIXELS;
+    return columns < 1 ? 1 : columns;
+}
+
+static int key_rows(const drawing *d)
+{
+    int seen = 0, columns = key_columns(d);
+    for (int s = 0; s < KOLO_SPANS; s++) seen += d->seen[s];
+    return (seen + columns - 1) / columns;
+}
+
 static void write_frame(FILE *script, const drawing *d, kolo_picture picture)
 {
     bool svg = picture == KOLO_PICTURE_SVG;
+    int height = FRAME_PIXELS + d->rows * ROW_PIXELS + (key_rows(d) - 1) * KEY_ROW_PIXELS;
     fprintf(script, "set terminal %s size %d,%d font '%s' background '#ffffff' noenhanced\nset encoding utf8\n",
-            svg ? "svg" : "pngcairo", d->width, FRAME_PIXELS + d->rows * ROW_PIXELS,
+            svg ? "svg" : "pngcairo", d->width, height,
             svg ? "DejaVu Sans,Helvetica,Arial,sans-serif,12" : "DejaVu Sans,9");
     fputs("set border 1 linecolor '#666666'\nset tics nomirror out scale 0.5 textcolor '#333333'\n"
           "set key bmargin center horizontal reverse Left noenhanced samplen 1.5 height 1\n"
-          "set style fill solid noborder\nset xlabel 'milliseconds'\nset title ",
+          "set style fill solid noborder\nset xlabel 'milliseconds'\n",
           script);
+    fprintf(script, "set key maxcols %d\nset title ", key_columns(d));
     write_quoted(script, title_of(d->chart));
     fprintf(script, "\nset xrange [0:%.6g]\nset yrange [%d:0]\nset ytics scale 0 (",
             (d->chart->end - d->chart->begin) / 1e3, d->rows);
