@@ -85,11 +85,12 @@ const char *kolo_status_name(kolo_status status);
 /* --------------------------------------------------------------------------- 2 the runtime: ranks and devices */
 
 /* Starts Kolo: joins the other ranks if a launcher started this process as one of several, or if TF_CONFIG names it as
- * one; otherwise the process is rank 0 of 1, as is a program that never calls it. In a rank of a launcher, collectives and
- * training with other ranks fail before this call and after kolo_finish(). May be called again. Both arguments may
- * be NULL. Fails if one of Kolo's environment variables (KOLO_BACKEND, KOLO_DEVICES, KOLO_CPU_DEVICES, KOLO_GPU_DEVICES,
- * KOLO_THREADS, KOLO_STALL_LIMIT) has an impossible value. If a launcher's ranks have not all called it within
- * KOLO_STALL_LIMIT seconds, but at least 10, the ranks that have called it end the job with a sentence.
+ * one; otherwise the process is rank 0 of 1, as is a program that never calls it. In a rank of a launcher or of
+ * TF_CONFIG, collectives and training with other ranks fail before this call and after kolo_finish(). May be called
+ * again. Both arguments may be NULL. Fails if one of Kolo's environment variables (KOLO_BACKEND, KOLO_DEVICES,
+ * KOLO_CPU_DEVICES, KOLO_GPU_DEVICES, KOLO_THREADS, KOLO_STALL_LIMIT) has an impossible value. If a launcher's ranks have
+ * not all called it within KOLO_STALL_LIMIT seconds, but at least 10, the ranks that have called it end the job with a
+ * sentence.
  *
  * TF_CONFIG is TensorFlow's variable for processes that are started each by itself, in any order:
  *     {"cluster": {"worker": ["one:2222", "two:2222"]}, "task": {"type": "worker", "index": 0}}

@@ -213,15 +213,31 @@ static long launched_ranks(void)
     return 1;
 }
 
+/* The number of ranks that this process has been started as one of, and by what. */
+static kolo_status wanted_ranks(long *ranks, const char **by)
+{
+    kolo_cluster cluster;
+    *ranks = launched_ranks();
+    *by = "a launcher has started";
+    if (launched()) return KOLO_OK;
+    kolo_status status = kolo_tf_config_read(getenv("TF_CONFIG"), &cluster);
+    *ranks = cluster.size;
+    *by = "TF_CONFIG names";
+    kolo_cluster_free(&cluster);
+    return status;
+}
+
 kolo_status kolo_check_joined(void)
 {
-    long ranks = runtime.world_kind ? 1 : launched_ranks();
+    long ranks;
+    const char *by;
+    if (runtime.world_kind) return KOLO_OK;
+    KOLO_TRY(wanted_ranks(&ranks, &by));
     if (ranks <= 1) return KOLO_OK;
     return kolo_fail(KOLO_INVALID,
-                     "wanted a call between kolo_init() and kolo_finish(), since a launcher has started this process "
-                     "as "
-                     "one of %ld ranks, got one by a process that is not with them",
-                     ranks);
+                     "wanted a call between kolo_init() and kolo_finish(), since %s this process as one of %ld ranks, "
+                     "got one by a process that is not with them",
+                     by, ranks);
 }
 
 /* ---------------------------------------------------------------- simulated links */

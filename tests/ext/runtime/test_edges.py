@@ -1,6 +1,7 @@
 """Calls at the edges of a job: in a callback, in a forked child, on a rank without samples, without other ranks."""
 import re
 
+import by_hand
 import patience
 import pytest
 from mpi_workshop import compile_program, mpirun, pytestmark  # noqa: F401
@@ -38,13 +39,24 @@ def test_no_rank_diverges_for_want_of_samples(program, ranks, words):
     assert len(re.findall(r"loss [\d.]+ of 1 epochs", result.stdout)) == ranks, result.stdout
 
 
+def assert_late_calls_fail(out, by):
+    assert out.count("sum 2, ended with 0") == 2, out
+    for call in "allreduce", "join", "fit", "barrier":
+        sentence = (rf"^{call}: edge_ranks.c:\d+: kolo_{call}: wanted a call between kolo_init\(\) and kolo_finish\(\), since {by} "
+                    r"this process as one of 2 ranks, got one by a process that is not with them$")
+        assert len(re.findall(sentence, out, re.M)) == 2, (call, out)
+
+
 def test_a_rank_that_has_not_joined_the_others_does_not_take_itself_for_all(program):
     result = mpirun(2, program, "late")
-    assert result.returncode == 0 and result.stdout.count("sum 2, ended with 0") == 2, result.stdout + result.stderr
-    for what, call in ("allreduce", "allreduce"), ("join", "join"), ("fit", "fit"), ("barrier", "barrier"):
-        sentence = (rf"^{what}: edge_ranks.c:\d+: kolo_{call}: wanted a call between kolo_init\(\) and kolo_finish\(\), since a launcher "
-                    r"has started this process as one of 2 ranks, got one by a process that is not with them$")
-        assert len(re.findall(sentence, result.stdout, re.M)) == 2, (what, result.stdout)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert_late_calls_fail(result.stdout, "a launcher has started")
+
+
+def test_nor_does_one_that_only_tf_config_names(program):
+    outcomes = by_hand.run([program, "late"], 2)
+    assert [code for _, _, code in outcomes] == [0, 0], outcomes
+    assert_late_calls_fail("".join(out for out, _, _ in outcomes), "TF_CONFIG names")
 
 
 def test_there_is_no_other_rank(program):
