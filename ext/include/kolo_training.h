@@ -80,7 +80,10 @@ typedef struct kolo_strategy {
     const char *replay; /* a file of .record: the same batches and exchanges. They give the same bits if data, .seed
                            and .batch_size are the same: the call does not compare these */
     const char *record; /* kolo_fit() writes the order to this file at its end, as JSON: that of the epochs that were
-                           completed, which may be none */
+                           completed, which may be none. {"strategy": "downpour", "workers": 2, "window": 4, "steps": 12,
+                           "epochs": [[[0, [0, 2, 4, 6]], [1, [1, 3, 5, 7]], …], …]}: in each epoch's list an exchange is
+                           its worker and the batches since that worker's last one. "steps" are the batches of an epoch
+                           by all workers */
 } kolo_strategy;
 
 /* All on one device: the default. */
