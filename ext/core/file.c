@@ -83,6 +83,14 @@ static bool is_temporary(const char *name)
     return strncmp(name, TEMPORARY_PREFIX, strlen(TEMPORARY_PREFIX)) == 0 && kolo_ends_with(name, TEMPORARY_SUFFIX);
 }
 
+/* Whether the name in the folder, an open one or AT_FDCWD, still refers to the open file. */
+static bool is_at(int fd, int folder, const char *name)
+{
+    struct stat open_file, named;
+    return fstat(fd, &open_file) == 0 && fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
+}
+
 /* Removes the files that killed processes left in the target's folder. Errors are ignored. */
 static void remove_leftovers(const char *target)
 {
@@ -94,7 +102,8 @@ static void remove_leftovers(const char *target)
         if (!is_temporary(entry->d_name)) continue;
         int fd = openat(there, entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (fd < 0) continue;
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(there, entry->d_name, 0);
+        bool left = flock(fd, LOCK_EX | LOCK_NB) == 0; /* or its writer has completed it, and writes a new one */
+        if (left && is_at(fd, there, entry->d_name)) unlinkat(there, entry->d_name, 0);
         close(fd);
     }
     if (listing) closedir(listing);
@@ -107,14 +116,6 @@ static bool lock(int fd)
     return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
 }
 
-/* Whether the name still refers to the open file. Another process may have removed the file as a leftover before it was
- * locked. */
-static bool is_at(int fd, const char *name)
-{
-    struct stat open_file, named;
-    return fstat(fd, &open_file) == 0 && stat(name, &named) == 0 && open_file.st_ino == named.st_ino;
-}
-
 /* Opens a new file with a temporary name in the target's folder, for file systems without O_TMPFILE. */
 static kolo_status open_named(kolo_file *file)
 {
@@ -123,7 +124,8 @@ static kolo_status open_named(kolo_file *file)
         file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (file->fd < 0 && errno != EEXIST) return cannot_write(file->path, errno);
         if (file->fd < 0) continue;
-        if (lock(file->fd) && is_at(file->fd, file->temporary)) return KOLO_OK;
+        /* Another process may have removed the file as a leftover before it was locked. */
+        if (lock(file->fd) && is_at(file->fd, AT_FDCWD, file->temporary)) return KOLO_OK;
         close(file->fd);
     }
     file->fd = -1;
