@@ -201,12 +201,12 @@ kolo_comm *kolo_world_comm(void)
     return runtime.world_kind ? runtime.ranks : kolo_comm_self();
 }
 
-/* The number of ranks that the launcher says it has started; 1 if there is none. A rank's own launcher goes before the
- * srun that has started that launcher. */
+/* The number of ranks that the launcher says it has started. A rank's own launcher goes before the srun that has
+ * started that launcher. */
 static long launched_ranks(void)
 {
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-    for (size_t i = 0; launched() && i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const char *size = getenv(sizes[i]);
         if (size && *size) return strtol(size, NULL, 10);
     }
@@ -216,10 +216,12 @@ static long launched_ranks(void)
 /* The number of ranks that this process has been started as one of, and by what. */
 static kolo_status wanted_ranks(long *ranks, const char **by)
 {
+    if (launched()) {
+        *ranks = launched_ranks();
+        *by = "a launcher has started";
+        return KOLO_OK;
+    }
     kolo_cluster cluster;
-    *ranks = launched_ranks();
-    *by = "a launcher has started";
-    if (launched()) return KOLO_OK;
     kolo_status status = kolo_tf_config_read(getenv("TF_CONFIG"), &cluster);
     *ranks = cluster.size;
     *by = "TF_CONFIG names";

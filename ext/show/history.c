@@ -67,8 +67,8 @@ static kolo_status open_charts(charts *c, const kolo_history *history, const cha
     c->points = malloc(bytes);
     if (!c->points) return kolo_fail_memory(bytes, "a plot");
     for (int i = 0; i < count; i++) {
-        c->args[c->count].width = width;
-        c->args[c->count].height = height;
+        c->args[c->count].width = width ? width : KOLO_PANEL_WIDTH;
+        c->args[c->count].height = height ? height : KOLO_PANEL_HEIGHT;
         KOLO_TRY(add_chart(c, history, names[i], validated(names[i], val_names[i])));
     }
     return KOLO_OK;
@@ -105,8 +105,7 @@ static kolo_status plot_history(const kolo_plot_history_args *args)
     kolo_status status;
     if (!args->history) return kolo_failed() ? KOLO_INVALID : kolo_fail(KOLO_INVALID, "wanted a history, got NULL");
     KOLO_TRY(choose_names(args, names, &count));
-    KOLO_GO(done, open_charts(&c, args->history, names, count, args->width ? args->width : KOLO_PANEL_WIDTH,
-                              args->height ? args->height : KOLO_PANEL_HEIGHT, val_names));
+    KOLO_GO(done, open_charts(&c, args->history, names, count, args->width, args->height, val_names));
     if (c.count == 0) KOLO_GO(done, kolo_fail(KOLO_INVALID, "wanted a history with numbers in it, got one without"));
     status = kolo_plot_show(c.plans, c.count, args->file);
 done:
@@ -164,7 +163,7 @@ static kolo_status draw_curves(const kolo_history *history, char *bytes[2], size
     const char *names[PANELS];
     char val_names[PANELS][KOLO_METRIC_NAME + 4];
     int count = all_names(history, names);
-    kolo_status status = open_charts(&c, history, names, count, KOLO_PANEL_WIDTH, KOLO_PANEL_HEIGHT, val_names);
+    kolo_status status = open_charts(&c, history, names, count, 0, 0, val_names);
     for (int picture = 0; picture < 2 && status == KOLO_OK && c.count > 0; picture++)
         status = kolo_plot_draw(c.plans, c.count, picture ? KOLO_PICTURE_PNG : KOLO_PICTURE_SVG, &bytes[picture],
                                 &size[picture]);

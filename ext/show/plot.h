@@ -24,9 +24,7 @@ typedef struct kolo_plot_plan {
 double kolo_plot_x(const kolo_plot_plan *plan, int series, int i);
 double kolo_plot_y(const kolo_plot_plan *plan, int series, int i);
 
-/* The usual size of one of several panels, pixels: two fit side by side into a notebook's cell beside the list of
- * files.
- */
+/* The usual size of one of several panels, pixels: two fit side by side into a notebook's cell. */
 enum { KOLO_PANEL_WIDTH = 370, KOLO_PANEL_HEIGHT = 300 };
 
 /* Writes a script that draws panels in rows of at most two, each of the first one's size. As text: only one panel.

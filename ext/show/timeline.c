@@ -19,7 +19,7 @@ enum {
     ROW_PIXELS = 18,
     FRAME_PIXELS = 150, /* of title, axis and key */
     LABEL_PIXELS = 190, /* of the rows' names */
-    MARGIN_PIXELS = 40,
+    MARGIN_PIXELS = 40, /* beside the key */
     KEY_ROW_PIXELS = 18,
     KEY_COLUMN_PIXELS = 110,
 };
@@ -115,11 +115,11 @@ static void write_frame(FILE *script, const drawing *d, kolo_picture picture)
     fprintf(script, "set terminal %s size %d,%d font '%s' background '#ffffff' noenhanced\nset encoding utf8\n",
             svg ? "svg" : "pngcairo", d->width, height,
             svg ? "DejaVu Sans,Helvetica,Arial,sans-serif,12" : "DejaVu Sans,9");
-    fputs("set border 1 linecolor '#666666'\nset tics nomirror out scale 0.5 textcolor '#333333'\n"
-          "set key bmargin center horizontal reverse Left noenhanced samplen 1.5 height 1\n"
-          "set style fill solid noborder\nset xlabel 'milliseconds'\n",
-          script);
-    fprintf(script, "set key maxcols %d\nset title ", key_columns(d));
+    fprintf(script,
+            "set border 1 linecolor '#666666'\nset tics nomirror out scale 0.5 textcolor '#333333'\n"
+            "set key bmargin center horizontal reverse Left noenhanced samplen 1.5 height 1 maxcols %d\n"
+            "set style fill solid noborder\nset xlabel 'milliseconds'\nset title ",
+            key_columns(d));
     write_quoted(script, title_of(d->chart));
     fprintf(script, "\nset xrange [0:%.6g]\nset yrange [%d:0]\nset ytics scale 0 (",
             (d->chart->end - d->chart->begin) / 1e3, d->rows);

@@ -226,7 +226,7 @@ static double sum_rate(reading *r)
             if (events->event[k].span == KOLO_SPAN_WAIT) seconds -= events->event[k].end - events->event[k].begin;
         if (seconds > 0) r->sorted[count++] = event->bytes / seconds;
     }
-    return count > 0 ? kolo_median(r->sorted, count) : NAN;
+    return kolo_median(r->sorted, count);
 }
 
 static kolo_status read_all(reading *r, kolo_recording *made)

@@ -147,7 +147,9 @@ def see_picture(notebook, cell, name):
         .every(picture => picture.complete && picture.naturalWidth > 300)""")
     picture.scroll_into_view_if_needed()
     notebook.picture(name)
-    return picture.bounding_box()
+    box, cell_box = picture.bounding_box(), notebook.cells.nth(cell).bounding_box()
+    assert box["x"] + box["width"] <= cell_box["x"] + cell_box["width"], "the cell cuts the picture off"
+    return box
 
 
 def test_a_plot(notebook):

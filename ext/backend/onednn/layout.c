@@ -191,9 +191,10 @@ static void set_axis(dnnl_memory_desc_t *d, int axis, int64_t length, int64_t st
     d->format_desc.blocking.strides[axis] = stride;
 }
 
-/* Gives both descriptors of a dense kernel an axis each for the blocks, the pixels and the channels of a block, so that
- * one reorder brings the canonical rows into their order in memory. Returns false if the descriptors cannot have them:
- * if a block of channels has padding, or if rows of several pixels are in one block of the primitive's layout. */
+/* The two descriptors are of a dense kernel: the canonical array, and the packed one. Gives both an axis each for the
+ * blocks, the pixels and the channels of a block, so that one reorder brings the canonical rows into their order in
+ * memory. Returns false if the descriptors cannot have them: if a block of channels has padding, or if rows of several
+ * pixels are in one block of the primitive's layout. */
 static bool split_rows(kolo_tiling t, dnnl_memory_desc_t *plain, dnnl_memory_desc_t *desc)
 {
     bool blocked = desc->format_kind == dnnl_blocked && plain->format_kind == dnnl_blocked && desc->ndims == 2;
@@ -215,8 +216,7 @@ static bool split_rows(kolo_tiling t, dnnl_memory_desc_t *plain, dnnl_memory_des
 static bool packs_alike(const kolo_plan *plan, int a, int b)
 {
     const kolo_layout *x = plan->values[a].layout, *y = plan->values[b].layout;
-    return x && y && dnnl_memory_desc_equal(&x->desc, &y->desc) && dnnl_memory_desc_equal(&x->plain, &y->plain) &&
-           dnnl_memory_desc_equal(&x->packed, &y->packed) && x->permuted == y->permuted &&
+    return dnnl_memory_desc_equal(&x->desc, &y->desc) && dnnl_memory_desc_equal(&x->plain, &y->plain) &&
            memcmp(&x->rows, &y->rows, sizeof x->rows) == 0 &&
            kolo_plan_canonical(plan, a) == kolo_plan_canonical(plan, b);
 }
@@ -228,14 +228,14 @@ kolo_status kolo_layout_set_parameter(kolo_plan *plan, int value, const dnnl_mem
     KOLO_TRY(layout_new(v, desc));
     kolo_layout *layout = v->layout;
     layout->plain = *plain;
-    layout->packed = *desc;
     layout->permuted = rows && !kolo_tiling_canonical(*rows);
     if (rows) layout->rows = *rows;
-    bool packs = v->kind == KOLO_VALUE_WEIGHTS, equal = dnnl_memory_desc_equal(desc, plain);
-    if (layout->permuted && !equal) layout->permuted = !split_rows(*rows, &layout->plain, &layout->packed);
-    if (!equal)
-        KOLO_TRY(reorder_new(packs ? &layout->plain : &layout->packed, packs ? &layout->packed : &layout->plain,
-                             &layout->convert));
+    if (!dnnl_memory_desc_equal(desc, plain)) {
+        dnnl_memory_desc_t canonical = *plain, packed = *desc;
+        bool packs = v->kind == KOLO_VALUE_WEIGHTS;
+        if (layout->permuted) layout->permuted = !split_rows(*rows, &canonical, &packed);
+        KOLO_TRY(reorder_new(packs ? &canonical : &packed, packs ? &packed : &canonical, &layout->convert));
+    }
     kolo_plan_share_packed(plan, value, packs_alike);
     return KOLO_OK;
 }
@@ -265,18 +265,20 @@ uint8_t *kolo_rows_touched(const kolo_plan *plan, int value, void *memory)
     return (uint8_t *)memory + (size_t)kolo_shape_count(plan->values[value].shape) * sizeof(float);
 }
 
-static kolo_status convert(const kolo_layout *layout, bool packs, const void *from, void *to)
+static kolo_status convert(dnnl_primitive_t reorder, const void *from, void *to)
 {
     dnnl_engine_t engine = kolo_onednn_engine();
     dnnl_stream_t stream = NULL;
     dnnl_memory_t in = NULL, out = NULL;
-    const dnnl_memory_desc_t *from_desc = packs ? &layout->plain : &layout->packed;
-    const dnnl_memory_desc_t *to_desc = packs ? &layout->packed : &layout->plain;
-    dnnl_status_t status = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
+    const_dnnl_primitive_desc_t made = NULL;
+    dnnl_status_t status = dnnl_primitive_get_primitive_desc(reorder, &made);
+    if (status == dnnl_success) status = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
+    const dnnl_memory_desc_t *from_desc = dnnl_primitive_desc_query_md(made, dnnl_query_src_md, 0);
+    const dnnl_memory_desc_t *to_desc = dnnl_primitive_desc_query_md(made, dnnl_query_dst_md, 0);
     if (status == dnnl_success) status = dnnl_memory_create(&in, from_desc, engine, (void *)(uintptr_t)from);
     if (status == dnnl_success) status = dnnl_memory_create(&out, to_desc, engine, to);
     dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, in}, {DNNL_ARG_TO, out}};
-    if (status == dnnl_success) status = dnnl_primitive_execute(layout->convert, stream, 2, arguments);
+    if (status == dnnl_success) status = dnnl_primitive_execute(reorder, stream, 2, arguments);
     if (status == dnnl_success) status = dnnl_stream_wait(stream);
     dnnl_memory_destroy(in);
     dnnl_memory_destroy(out);
@@ -306,7 +308,7 @@ kolo_status kolo_onednn_pack(const kolo_plan *plan, int value, const float *cano
     const kolo_value *v = &plan->values[value];
     const kolo_layout *layout = v->layout;
     size_t plain_bytes = dnnl_memory_desc_get_size(&layout->plain);
-    if (!layout->permuted && layout->convert) return convert(layout, true, canonical, packed);
+    if (!layout->permuted && layout->convert) return convert(layout->convert, canonical, packed);
     if (!layout->permuted) {
         memcpy(packed, canonical, plain_bytes);
         return KOLO_OK;
@@ -315,7 +317,7 @@ kolo_status kolo_onednn_pack(const kolo_plan *plan, int value, const float *cano
     if (!rows) return kolo_fail_memory(plain_bytes, "weights being packed");
     permute(layout->rows, (size_t)v->shape.dim[1] * sizeof(float), rows, (char *)(uintptr_t)canonical, true);
     if (!layout->convert) return KOLO_OK;
-    kolo_status status = convert(layout, true, rows, packed);
+    kolo_status status = convert(layout->convert, rows, packed);
     kolo_host_deallocate(rows);
     return status;
 }
@@ -364,14 +366,14 @@ kolo_status kolo_onednn_unpack(const kolo_plan *plan, int value, const void *pac
         unpack_rows(plan, value, packed, canonical);
         return KOLO_OK;
     }
-    if (!layout->permuted && layout->convert) return convert(layout, false, packed, canonical);
+    if (!layout->permuted && layout->convert) return convert(layout->convert, packed, canonical);
     if (!layout->permuted) {
         memcpy(canonical, packed, plain_bytes);
         return KOLO_OK;
     }
     void *rows = layout->convert ? kolo_host_allocate(plain_bytes) : (void *)(uintptr_t)packed;
     if (!rows) return kolo_fail_memory(plain_bytes, "gradients being unpacked");
-    kolo_status status = layout->convert ? convert(layout, false, packed, rows) : KOLO_OK;
+    kolo_status status = layout->convert ? convert(layout->convert, packed, rows) : KOLO_OK;
     if (status == KOLO_OK)
         permute(layout->rows, (size_t)v->shape.dim[1] * sizeof(float), rows, (char *)canonical, false);
     if (layout->convert) kolo_host_deallocate(rows);

@@ -46,12 +46,11 @@ void kolo_tiling_clear(kolo_tiling tiling, void *memory, int64_t samples, size_t
 typedef struct kolo_layout {
     dnnl_memory_desc_t desc;
     /* For WEIGHTS and GRADIENT only: */
-    dnnl_memory_desc_t plain;   /* the canonical array */
-    dnnl_memory_desc_t packed;  /* desc; with other axes if the reorder also permutes rows */
-    dnnl_primitive_t convert; /* plain to packed for WEIGHTS, packed to plain for GRADIENT; NULL if they are equal */
-    kolo_tiling rows; /* the order in memory of the rows of a dense kernel whose x is a flattened image */
-    bool permuted; /* rows is not the canonical order, and `convert` expects the rows in that of `rows` */
-    bool sparse; /* of a GRADIENT: rows that are not marked as touched count as zero */
+    dnnl_memory_desc_t plain;   /* the canonical array; if permuted, its rows are in the order of `rows` */
+    dnnl_primitive_t convert;   /* plain to desc for WEIGHTS, desc to plain for GRADIENT; NULL if they are equal */
+    kolo_tiling rows;           /* the order in memory of the rows of a dense kernel whose x is a flattened image */
+    bool permuted;              /* rows is not the canonical order, and `convert` does not permute them */
+    bool sparse;                /* of a GRADIENT: rows that are not marked as touched count as zero */
 } kolo_layout;
 
 /* The type of a value's elements: bf16 with KOLO_MIXED_BF16, but f32 for the features and for canonical values. */
@@ -125,12 +124,12 @@ struct kolo_step {
     int count;
     int argument[KOLO_STEP_OPERANDS]; /* of the primitive: DNNL_ARG_SRC and so on */
     kolo_operand operand[KOLO_STEP_OPERANDS];
-    int from, to; /* runs in rounds from … to-1; 0 and 1 if there is one round */
-    int64_t rows; /* rows of a round, if there are several rounds */
+    int from, to;     /* runs in rounds from … to-1; 0 and 1 if there is one round */
+    int64_t rows;     /* rows of a round, if there are several rounds */
     int64_t elements; /* of operand[0] in memory, with padding */
-    bool bfloat16; /* operand[0] is bfloat16, not float32 */
+    bool bfloat16;    /* operand[0] is bfloat16, not float32 */
     kolo_tiling x, y; /* for loops over images; kolo_step_images(): of operands 0, 1 */
-    bool flag; /* a parameter of the custom loop */
+    bool flag;        /* a parameter of the custom loop */
     int64_t number[2]; /* parameters of the custom loop */
 };
 
@@ -140,7 +139,7 @@ struct kolo_kernel {
     int step_count;
     int rounds; /* how many times the steps run; 0: once */
     kolo_step step[KOLO_KERNEL_STEPS];
-    size_t scratch; /* bytes of the operands in scratch memory */
+    size_t scratch;    /* bytes of the operands in scratch memory */
     size_t scratchpad; /* bytes of the largest scratchpad; it lies behind the operands */
     pthread_mutex_t mutex;
     struct kolo_memories *idle; /* sets of oneDNN's memory objects that no thread is using; a run needs one */
@@ -203,9 +202,9 @@ typedef struct kolo_product {
     kolo_kernel *kernel;
     kolo_plan *plan;
     const dnnl_memory_desc_t *canonical; /* the canonical kernel, float32 */
-    const dnnl_memory_desc_t *bias; /* float32; NULL: there is none */
-    const kolo_tiling *rows; /* the order of a dense kernel's rows in memory; NULL: canonical */
-    int rounds; /* forward, input gradient: a round computes 1/rounds of the microbatch; 0: all of it */
+    const dnnl_memory_desc_t *bias;      /* float32; NULL: there is none */
+    const kolo_tiling *rows;             /* the order of a dense kernel's rows in memory; NULL: canonical */
+    int rounds;       /* forward, input gradient: a round computes 1/rounds of the microbatch; 0: all of it */
     bool relu_behind; /* forward: a separate step applies the ReLU */
 } kolo_product;
 
