@@ -132,6 +132,7 @@ typedef struct kolo_message_watch {
 struct kolo_comm {
     const kolo_comm_kind *kind;
     int rank, size;
+    bool reads_in_place; /* allreduce() copies nothing if all members' values are in shareable memory (shareable.h) */
     double patience; /* a factor of the limit of a wait for other members (call.h); 0 counts as 1 */
     int own_calls; /* learners' all-reduces so far */
     kolo_message_watch *watch; /* NULL: messages are not watched. Threads' and a single member's never wait long */

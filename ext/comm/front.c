@@ -192,7 +192,8 @@ void kolo_front_open(kolo_front *front, kolo_comm *below, const kolo_front_hooks
                                    .abort_threads = has->abort_threads ? front_abort_threads : NULL,
                                    .aborted = has->aborted ? front_aborted : NULL,
                                    .lose = has->lose ? front_lose : NULL};
-    front->comm = (kolo_comm){.kind = &front->kind, .rank = below->rank, .size = below->size};
+    front->comm = (kolo_comm){
+        .kind = &front->kind, .rank = below->rank, .size = below->size, .reads_in_place = below->reads_in_place};
     front->below = below;
     front->hooks = hooks;
 }

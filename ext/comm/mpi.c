@@ -246,6 +246,7 @@ static kolo_status find_layout(mpi_comm *me, kolo_world *world)
     if (may_share && shared->size > 0) me->shared = shared;
     if (status == KOLO_OK && KOLO_MPI_SHARED && world->cross_size > 1) status = go_by_hosts(me, host, world, wanted);
     if (status == KOLO_OK) status = kolo_mpi_prepare_meetings(me);
+    me->comm.reads_in_place = me->shared || me->by_hosts;
     MPI_Comm_free(&host);
     return status;
 }

@@ -1,36 +1,28 @@
-/* See shared.h. The memory contains a barrier, and for each member two records of its call and two slots for a chunk.
- * It contains no pointers, because processes may map it at different addresses.
+/* The memory, and how members meet in it: see shared.h. What they do with it is in shared_sums.c. The memory contains a
+ * barrier, and for each member two records of its call and two slots for a chunk. It contains no pointers, because
+ * processes may map it at different addresses.
  *
  * The two slots are used in turn, which saves a barrier: a member that writes chunk k + 2 into a slot has passed the
  * barrier of chunk k + 1, where all members arrive only after they have read chunk k. The records are used in the same
  * way. A member writes its record before the first barrier of a call, and compares all records behind it, so the
  * comparison needs no barrier of its own. */
-#include "comm/shared.h"
+#include "comm/shared_record.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/sum.h"
 #include "core/timeline.h"
 
 /* Bytes. The chunks of all members together are small enough to stay in the caches. A chunk is large enough that a
  * barrier costs less time than copying. */
 enum { ALL_CHUNKS = 1 << 21, LEAST_CHUNK = 1 << 18 };
 
-/* Bytes. Up to here each member adds all values itself, which costs less time than a second barrier. */
-enum { SMALL = 1 << 12 };
-
 #define IDLE_EVERY 50000000 /* nanoseconds between two calls of idle() */
 
 struct kolo_shared_head {
     kolo_futex_barrier barrier;
     _Atomic int told; /* a member tells, or has told, that the group has stalled */
-};
-
-struct kolo_shared_record {
-    _Alignas(KOLO_CACHE_LINE) kolo_collective call;
-    _Atomic unsigned turn; /* the member's turn, plus 1, that the call belongs to; set after `call` */
 };
 
 enum { GROUP_NAME = 80 };
@@ -47,7 +39,7 @@ struct kolo_shared_life {
 };
 
 /* Bytes of a chunk: whole cache lines. */
-static size_t chunk_bytes(int size)
+size_t kolo_shared_chunk_bytes(int size)
 {
     size_t share = ALL_CHUNKS / (size_t)size / KOLO_CACHE_LINE * KOLO_CACHE_LINE;
     return share > LEAST_CHUNK ? share : LEAST_CHUNK;
@@ -56,7 +48,7 @@ static size_t chunk_bytes(int size)
 size_t kolo_shared_bytes(int size)
 {
     return KOLO_CACHE_LINE + sizeof(struct kolo_shared_head) + (size_t)size * sizeof(struct kolo_shared_life) +
-           2 * (size_t)size * (sizeof(struct kolo_shared_record) + chunk_bytes(size));
+           2 * (size_t)size * (sizeof(struct kolo_shared_record) + kolo_shared_chunk_bytes(size));
 }
 
 /* Lays out the memory, and allocates the process's own lists. */
@@ -65,18 +57,24 @@ static kolo_status open_memory(kolo_shared *shared, void *memory, int rank, int 
     size_t bytes = 3 * (size_t)size * sizeof(void *) + (size_t)size;
     void **slots = malloc(bytes);
     if (!slots) return kolo_fail_memory(bytes, "a group of ranks");
+    kolo_mappings *mappings = NULL;
+    if (kolo_mappings_open(size, &mappings) != KOLO_OK) {
+        free(slots);
+        return KOLO_MEMORY;
+    }
     char *begin = (char *)(((uintptr_t)memory + KOLO_CACHE_LINE - 1) / KOLO_CACHE_LINE * KOLO_CACHE_LINE);
     struct kolo_shared_head *head = (struct kolo_shared_head *)begin;
     struct kolo_shared_life *lives = (struct kolo_shared_life *)(begin + sizeof *head);
     struct kolo_shared_record *records = (struct kolo_shared_record *)(lives + size);
     char *chunks = (char *)(records + 2 * (size_t)size);
-    for (int i = 0; i < 2 * size; i++) slots[i] = chunks + (size_t)i * chunk_bytes(size);
+    for (int i = 0; i < 2 * size; i++) slots[i] = chunks + (size_t)i * kolo_shared_chunk_bytes(size);
     *shared = (kolo_shared){.head = head,
                             .lives = lives,
                             .records = {records, records + size},
                             .slots = {slots, slots + size},
                             .sources = slots + 2 * (size_t)size,
                             .joined = (bool *)(slots + 3 * (size_t)size),
+                            .mappings = mappings,
                             .rank = rank,
                             .size = size,
                             .stall_limit = kolo_stall_limit()};
@@ -105,6 +103,7 @@ void kolo_shared_close(kolo_shared *shared)
 {
     if (shared->lives && !shared->whole) kolo_life_count_at(NULL);
     free(shared->slots[0]);
+    kolo_mappings_close(&shared->mappings);
     *shared = (kolo_shared){0};
 }
 
@@ -239,6 +238,7 @@ static void put_record(kolo_shared *shared, unsigned turn, const kolo_collective
 {
     struct kolo_shared_record *record = &shared->records[turn % 2][shared->rank];
     record->call = *call;
+    record->place = shared->place;
     atomic_store(&record->turn, turn + 1);
 }
 
@@ -258,7 +258,7 @@ static int find_speaker(const kolo_calls *calls)
 }
 
 /* The first barrier of a call, in its turn. Behind it the members' calls are known to be the same. */
-static kolo_status gather_calls(kolo_shared *shared, unsigned turn, const kolo_collective *call)
+kolo_status kolo_shared_gather(kolo_shared *shared, unsigned turn, const kolo_collective *call)
 {
     waiting wait = {.shared = shared, .turn = turn, .stall.limit = shared->stall_limit};
     kolo_barrier_watch watch = make_watch(shared);
@@ -283,7 +283,7 @@ static kolo_status gather_calls(kolo_shared *shared, unsigned turn, const kolo_c
 }
 
 /* The later barriers of a call. There is no abort: a rank that fails ends the whole job. */
-static void wait_for_all(kolo_shared *shared)
+void kolo_shared_wait_for_all(kolo_shared *shared)
 {
     kolo_barrier_watch watch = make_watch(shared);
     kolo_barrier_watched_wait(&shared->head->barrier, shared->size, true, &watch);
@@ -291,7 +291,7 @@ static void wait_for_all(kolo_shared *shared)
 
 kolo_status kolo_shared_meet(kolo_shared *shared, const kolo_collective *call)
 {
-    return gather_calls(shared, shared->turn++, call);
+    return kolo_shared_gather(shared, shared->turn++, call);
 }
 
 void kolo_shared_leave(kolo_shared *shared)
@@ -300,127 +300,4 @@ void kolo_shared_leave(kolo_shared *shared)
     put_record(shared, shared->turn++, &call);
     if (!shared->whole) atomic_store(&own_life(shared)->left, 1);
     kolo_barrier_arrive(&shared->head->barrier, shared->size);
-}
-
-/* ---------------------------------------------------------------- all-reduce and broadcast */
-
-/* Elements. */
-typedef struct slice {
-    int64_t begin, end;
-} slice;
-
-static bool is_small(int64_t count, kolo_type type)
-{
-    return (size_t)count * kolo_type_bytes(type) <= SMALL;
-}
-
-static int64_t chunk_elements(const kolo_shared *shared, kolo_type type)
-{
-    return (int64_t)(chunk_bytes(shared->size) / kolo_type_bytes(type));
-}
-
-/* The slice of a chunk that this member reduces. */
-static slice own_slice(const kolo_shared *shared, int64_t count, kolo_type type)
-{
-    return (slice){kolo_slice_begin(count, type, shared->rank, shared->size),
-                   kolo_slice_begin(count, type, shared->rank + 1, shared->size)};
-}
-
-/* Copies a chunk without one slice. */
-static void copy_without(slice left_out, char *to, const char *from, int64_t count, kolo_type type)
-{
-    size_t width = kolo_type_bytes(type), begin = (size_t)left_out.begin * width, end = (size_t)left_out.end * width;
-    kolo_copy_bytes(to, from, begin);
-    kolo_copy_bytes(to + end, from + end, (size_t)count * width - end);
-}
-
-/* Lists the members' chunks, and returns their number. This member's own is at `values`; one that has joined has none.
- */
-static int list_sources(kolo_shared *shared, void **slots, void *values)
-{
-    int count = 0;
-    for (int i = 0; i < shared->size; i++) {
-        if (shared->joined_count > 0 && shared->joined[i]) continue;
-        shared->sources[count++] = i == shared->rank ? values : slots[i];
-    }
-    return count;
-}
-
-/* Reduces the member's slice of all chunks into slot 0 and into its values, then copies the other members' slices from
- * there. A member that has joined has no values: NULL. */
-static void reduce_by_slices(kolo_shared *shared, void **slots, void *values, int64_t count, kolo_type type,
-                             kolo_reduce_op reduction)
-{
-    slice own = own_slice(shared, count, type);
-    void *targets[] = {slots[0], values};
-    int sources = list_sources(shared, slots, values);
-    kolo_reduce_slice(type, reduction, shared->sources, sources, targets, values ? 2 : 1, own.begin, own.end);
-    wait_for_all(shared);
-    if (values) copy_without(own, values, slots[0], count, type);
-}
-
-static void reduce_small(kolo_shared *shared, void **slots, void *values, int64_t count, kolo_type type,
-                         kolo_reduce_op reduction)
-{
-    int sources = list_sources(shared, slots, values);
-    if (values) kolo_reduce_slice(type, reduction, shared->sources, sources, &values, 1, 0, count);
-}
-
-/* Each member copies what the others read of its chunk to its slot, and takes part in the reduction. `call` is NULL for
- * all chunks but the first. */
-static kolo_status allreduce_chunk(kolo_shared *shared, void *values, int64_t count, kolo_type type,
-                                   kolo_reduce_op reduction, const kolo_collective *call)
-{
-    unsigned turn = shared->turn++;
-    void **slots = shared->slots[turn % 2];
-    bool small = is_small(count, type);
-    copy_without(small ? (slice){0} : own_slice(shared, count, type), slots[shared->rank], values, count, type);
-    if (call) KOLO_TRY(gather_calls(shared, turn, call));
-    else wait_for_all(shared);
-    (small ? reduce_small : reduce_by_slices)(shared, slots, values, count, type, reduction);
-    return KOLO_OK;
-}
-
-void kolo_shared_answer_allreduce(kolo_shared *shared)
-{
-    kolo_type type = (kolo_type)shared->made.type;
-    int64_t count = shared->made.count, most = chunk_elements(shared, type);
-    for (int64_t at = 0; at < count; at += most) {
-        unsigned turn = at == 0 ? shared->turn - 1 : shared->turn++; /* the meeting was the turn of the first chunk */
-        int64_t chunk = count - at < most ? count - at : most;
-        if (at > 0) wait_for_all(shared);
-        if (!is_small(chunk, type))
-            reduce_by_slices(shared, shared->slots[turn % 2], NULL, chunk, type,
-                             (kolo_reduce_op)shared->made.reduction);
-    }
-}
-
-kolo_status kolo_shared_allreduce(kolo_shared *shared, void *values, int64_t count, kolo_type type,
-                                  kolo_reduce_op reduction)
-{
-    kolo_collective call = kolo_call_allreduce(count, type, reduction);
-    int64_t most = chunk_elements(shared, type), at = 0;
-    do {
-        KOLO_TRY(allreduce_chunk(shared, (char *)values + (size_t)at * kolo_type_bytes(type),
-                                 count - at < most ? count - at : most, type, reduction, at == 0 ? &call : NULL));
-        at += most;
-    } while (at < count);
-    return KOLO_OK;
-}
-
-kolo_status kolo_shared_broadcast(kolo_shared *shared, void *data, size_t bytes, int root)
-{
-    kolo_collective call = kolo_call_broadcast(bytes, root);
-    size_t most = chunk_bytes(shared->size), at = 0;
-    do {
-        unsigned turn = shared->turn++;
-        size_t chunk = bytes - at < most ? bytes - at : most;
-        void *slot = shared->slots[turn % 2][root];
-        if (shared->rank == root) kolo_copy_bytes(slot, (char *)data + at, chunk);
-        if (at == 0) KOLO_TRY(gather_calls(shared, turn, &call));
-        else wait_for_all(shared);
-        if (shared->rank != root) kolo_copy_bytes((char *)data + at, slot, chunk);
-        at += most;
-    } while (at < bytes);
-    return KOLO_OK;
 }

@@ -2,8 +2,9 @@
  * their calls.
  *
  * An all-reduce with messages needs a logarithmic number of rounds, and in each of them a rank must get a core to
- * answer another rank. Here there are only two barriers for each chunk, and one for a small one. Ranks that have a core
- * each spin before they sleep (barrier.h). The caller provides the memory (mpi_memory.c).
+ * answer another rank. Here there are only two barriers, and one for few values, if the values of all members lie in
+ * memory that all members can map (shareable.h). Other values are copied in chunks, with two barriers for each chunk.
+ * Ranks that have a core each spin before they sleep (barrier.h). The caller provides the memory (mpi_memory.c).
  */
 #ifndef KOLO_COMM_SHARED_H
 #define KOLO_COMM_SHARED_H
@@ -11,6 +12,7 @@
 #include "comm/barrier.h"
 #include "comm/call.h"
 #include "comm/comm.h"
+#include "comm/mappings.h"
 
 struct kolo_shared_head;
 struct kolo_shared_record;
@@ -28,6 +30,8 @@ struct kolo_shared {
     void **slots[2]; /* [2][size] places in the shared memory, each for one chunk of a member */
     void **sources;  /* [size] what the current chunk is reduced from */
     bool *joined;    /* [size] the members that answer the current call (kolo_join()) */
+    kolo_mappings *mappings; /* of the members' values */
+    kolo_shareable_place place; /* of this member's values in the next record; serial 0: nowhere */
     int joined_count; /* 0: joined[] is not set */
     kolo_collective made; /* with joined_count > 0: the call that they answer */
     unsigned turn;   /* number of chunks so far; they use records[0] and slots[0], or [1], in turn */

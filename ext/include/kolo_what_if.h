@@ -26,7 +26,7 @@ typedef struct kolo_what_if_args {
     int hosts;                     /* of it; default: as many as the most devices need */
     const char *link;              /* .link of kolo_link_model_open(): one link of the machine with another speed */
     kolo_algorithm algorithm;      /* of the sums, with a machine */
-    /* Without a machine: GB/s at which one core copies and adds gradients that ranks share. Default: as a recording of
+    /* Without a machine: GB/s at which one core adds and writes gradients that ranks share. Default: as a recording of
      * several ranks says; of one rank: measured during the call, by all-reduces of two threads. */
     double memory;
 

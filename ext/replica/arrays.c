@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/shareable.h"
 #include "replica/rank_sum.h"
 #include "replica/trainer.h"
 
@@ -62,6 +63,17 @@ static kolo_status open_spans(kolo_replica *replica)
     return KOLO_OK;
 }
 
+/* The first replica of a rank sums with the other ranks, which read its gradient in place if they can. Only the host's
+ * memory can be shared; a deterministic sum is made of messages. */
+static kolo_status open_gradient(kolo_replica *replica, int64_t count)
+{
+    const kolo_model *model = replica->trainer->model;
+    bool on_host = model->backend->streams->steps_ahead == 0 && !model->settings.deterministic;
+    if (replica->index == 0 && on_host && kolo_model_ranks(model)->reads_in_place)
+        replica->gradient = kolo_shareable_allocate((size_t)count * sizeof *replica->gradient);
+    return replica->gradient ? KOLO_OK : kolo_allocate_zeros(count, "a replica's gradient", &replica->gradient);
+}
+
 kolo_status kolo_replica_open(kolo_trainer *trainer, int index)
 {
     kolo_replica *replica = &trainer->replicas[index];
@@ -74,7 +86,7 @@ kolo_status kolo_replica_open(kolo_trainer *trainer, int index)
         return KOLO_OK;
     }
     KOLO_TRY(open_spans(replica));
-    KOLO_TRY(kolo_allocate_zeros(count, "a replica's gradient", &replica->gradient));
+    KOLO_TRY(open_gradient(replica, count));
     if (settings_of(replica)->optimizer.common.accumulate_steps > 1)
         KOLO_TRY(kolo_allocate_zeros(count, "gradients of several batches", &replica->accumulated));
     const kolo_replica *owner = kolo_replica_owner(replica);
@@ -232,7 +244,7 @@ void kolo_replica_close(kolo_replica *replica)
     kolo_feed_close(&replica->feed);
     free(replica->spans);
     free(replica->tables);
-    kolo_host_deallocate(replica->gradient);
+    if (!kolo_shareable_deallocate(replica->gradient)) kolo_host_deallocate(replica->gradient);
     kolo_host_deallocate(replica->accumulated);
     if (kolo_replica_owner(replica) != replica) return;
     kolo_host_deallocate(replica->weights);

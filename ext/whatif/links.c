@@ -7,18 +7,13 @@
 
 /* ---------------------------------------------------------------- the memory of a host */
 
-double kolo_sum_passes(int ranks)
-{
-    return 1 + 2 * (double)(ranks - 1) / ranks;
-}
-
 static kolo_status find_memory(const kolo_what_if_args *args, const kolo_recording *recording, double recorded_share,
                                kolo_replay_links *links)
 {
     const char *origin = "given";
     links->memory = args->memory * 1e9;
     if (args->memory == 0 && !isnan(recording->sum_rate)) {
-        links->memory = recording->sum_rate * kolo_sum_passes(recording->ranks) * recorded_share;
+        links->memory = recording->sum_rate * KOLO_SUM_PASSES * recorded_share;
         origin = "as recorded";
     } else if (args->memory == 0) {
         KOLO_TRY(kolo_measure_memory(&links->memory));
@@ -70,7 +65,7 @@ void kolo_replay_links_close(kolo_replay_links *links)
 
 kolo_status kolo_replay_links_sum(const kolo_replay_links *links, int devices, double bytes, double *seconds)
 {
-    *seconds = bytes * kolo_sum_passes(devices) / links->memory;
+    *seconds = bytes * KOLO_SUM_PASSES / links->memory;
     if (!links->model) return KOLO_OK;
     kolo_modelled_time time;
     kolo_task task = {links->model, bytes, devices, KOLO_MODELLED_ALLREDUCE};

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/team.h"
+#include "comm/shareable.h"
 #include "comm/shared.h"
 #include "core/clock.h"
 #include "core/cores.h"
@@ -52,15 +53,15 @@ static kolo_status sum_in(measurement *m, void *memory)
 kolo_status kolo_measure_memory(double *rate)
 {
     const size_t bytes = COUNT * sizeof(float), shared = kolo_shared_bytes(MEMBERS);
-    measurement m = {.values = calloc(MEMBERS, bytes)};
+    measurement m = {.values = kolo_shareable_allocate(MEMBERS * bytes)}; /* as gradients are (replica/arrays.c) */
     void *memory = calloc(1, shared);
     bool fine = m.values && memory;
     if (fine) memset(m.values, 1, MEMBERS * bytes); /* touches the pages; small numbers */
     kolo_status status = fine ? sum_in(&m, memory) : kolo_fail_memory(MEMBERS * bytes + shared, "a measurement");
-    free(m.values);
+    kolo_shareable_deallocate(m.values);
     free(memory);
     if (status != KOLO_OK) return status;
     double turns = kolo_cores_usable() < MEMBERS ? MEMBERS : 1; /* on one core they take turns */
-    *rate = kolo_sum_passes(MEMBERS) * (double)bytes * turns / kolo_median(m.seconds, RUNS);
+    *rate = KOLO_SUM_PASSES * (double)bytes * turns / kolo_median(m.seconds, RUNS);
     return KOLO_OK;
 }

@@ -17,21 +17,21 @@
 
 /* --- memory.c --- */
 
-/* Bytes/s at which one core copies and adds gradients that ranks of this host share: kolo_sum_passes() · bytes of an
+/* Bytes/s at which one core adds and writes gradients that ranks of this host share: KOLO_SUM_PASSES · bytes of an
  * all-reduce / its seconds. Takes some ten milliseconds. */
 kolo_status kolo_measure_memory(double *rate);
 
 /* --- links.c --- */
 
-/* Array lengths that a rank works through in a sum: it copies what others read, adds its share of all, and copies the
- * others' sums back. */
-double kolo_sum_passes(int ranks);
+/* Array lengths that a rank works through in a sum, for any number of ranks: it reads its share of the gradients of all
+ * ranks, and writes their sum to each of them. */
+enum { KOLO_SUM_PASSES = 2 };
 
 typedef struct kolo_replay_links {
     const kolo_link_model *model; /* NULL: the memory of a host */
-    kolo_link_model *opened;      /* the same, if it was opened here */
+    kolo_link_model *opened; /* the same, if it was opened here */
     kolo_algorithm algorithm;
-    double memory; /* bytes/s at which one core copies and adds */
+    double memory; /* bytes/s at which one core adds and writes */
     char name[192];
 } kolo_replay_links;
 

@@ -133,7 +133,7 @@ static void one_device_is_as_recorded(void **state)
     assert_string_equal(answers.links, "the memory of a host at 1 GB/s, given");
 }
 
-/* Two ranks move 5 MB · (1 + 2/2) at 1 GB/s: 10 ms, of which nothing is hidden without a core to spare. */
+/* Each rank reads and writes 5 MB at 1 GB/s: 10 ms, of which nothing is hidden without a core to spare. */
 static void ranks_share_cores_and_memory(void **state)
 {
     (void)state;
@@ -144,12 +144,12 @@ static void ranks_share_cores_and_memory(void **state)
     is(two.samples, 20 / two.seconds);
     is(two.efficiency, (0.1 + GAP) / two.seconds);
     kolo_answer four = ASK(HOST, .devices = {4}); /* twice as many as cores: all takes twice as long */
-    is(four.communication, 2 * 5e-3 * 2.5);
-    is(four.seconds, 2 * (0.1 + GAP) + 2 * 5e-3 * 2.5);
+    is(four.communication, 2 * 5e-3 * 2);
+    is(four.seconds, 2 * (0.1 + GAP) + 2 * 5e-3 * 2);
     kolo_answer crowded = ASK(HOST, .devices = {2}, .contention = 1.5);
     is(crowded.seconds, 1.5 * (0.1 + GAP + 0.010));
     is(ASK(HOST, .contention = 1.5).seconds, 0.1 + GAP); /* one rank does not use all cores */
-    is(ASK(HOST, .devices = {4}, .cores = 1).seconds, 4 * (0.1 + GAP) + 4 * 5e-3 * 2.5);
+    is(ASK(HOST, .devices = {4}, .cores = 1).seconds, 4 * (0.1 + GAP) + 4 * 5e-3 * 2);
 }
 
 /* The 4 MB are summed within the 30 ms that the backward pass still takes, in 8 ms; the last 1 MB in 2 ms behind it. */
