@@ -39,6 +39,22 @@ kolo_status kolo_convolution_of(const kolo_plan *plan, const kolo_window *window
     return kolo_onednn_check(dnnl_memory_desc_init_by_tag(&c->bias, 1, bias, dnnl_f32, dnnl_a), "a bias");
 }
 
+/* On processors with AMX, oneDNN 2.6 takes implementations named "brgconv…", which compute wrong numbers and write
+ * behind their buffers where the stride is longer than the kernel. */
+static const char *wrong_implementations(const kolo_convolution *c)
+{
+    const dnnl_dim_t *sides = c->kernel.dims + c->kernel.ndims - 2; /* height, width */
+    return sides[0] < c->stride[0] || sides[1] < c->stride[1] ? "brgconv" : NULL;
+}
+
+static kolo_status describe_backward(const kolo_convolution *c, const void *operation, dnnl_primitive_desc_t forward,
+                                     const char *what, dnnl_primitive_desc_t *made)
+{
+    kolo_status status = kolo_describe_without(wrong_implementations(c), operation, false, forward, what, made);
+    dnnl_primitive_desc_destroy(forward);
+    return status;
+}
+
 kolo_status kolo_convolution_forward(const kolo_convolution *c, bool bias, bool relu, dnnl_primitive_desc_t *made)
 {
     dnnl_convolution_desc_t operation;
@@ -47,7 +63,7 @@ kolo_status kolo_convolution_forward(const kolo_convolution *c, bool bias, bool 
                                                          bias ? &c->bias : NULL, &c->y, c->stride, c->gap, c->before,
                                                          c->after),
               "a convolution");
-    return kolo_describe(&operation, relu, NULL, "a convolution", made);
+    return kolo_describe_without(wrong_implementations(c), &operation, relu, NULL, "a convolution", made);
 }
 
 kolo_status kolo_convolution_by_x(const kolo_convolution *c, dnnl_primitive_desc_t *made)
@@ -60,7 +76,7 @@ kolo_status kolo_convolution_by_x(const kolo_convolution *c, dnnl_primitive_desc
                                                                c->stride, c->gap, c->before, c->after),
               "an input's gradient");
     KOLO_TRY(kolo_convolution_forward(&hint, false, false, &forward));
-    return kolo_describe_backward(&operation, forward, "an input's gradient", made);
+    return describe_backward(c, &operation, forward, "an input's gradient", made);
 }
 
 kolo_status kolo_convolution_by_kernel(const kolo_convolution *c, bool bias, dnnl_primitive_desc_t *made)
@@ -72,5 +88,5 @@ kolo_status kolo_convolution_by_kernel(const kolo_convolution *c, bool bias, dnn
                                                                   c->before, c->after),
               "a kernel's gradient");
     KOLO_TRY(kolo_convolution_forward(c, bias, false, &forward));
-    return kolo_describe_backward(&operation, forward, "a kernel's gradient", made);
+    return describe_backward(c, &operation, forward, "a kernel's gradient", made);
 }

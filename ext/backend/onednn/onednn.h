@@ -212,6 +212,9 @@ typedef struct kolo_product {
  * operation, or NULL; what: names the operation in a failure's message. */
 kolo_status kolo_describe(const void *operation, bool relu, const_dnnl_primitive_desc_t forward, const char *what,
                           dnnl_primitive_desc_t *made);
+/* The same without the implementations of oneDNN whose names begin with `avoided`; NULL: with all. */
+kolo_status kolo_describe_without(const char *avoided, const void *operation, bool relu,
+                                  const_dnnl_primitive_desc_t forward, const char *what, dnnl_primitive_desc_t *made);
 /* The same for a backward operation; destroys the hint, even if it fails. */
 kolo_status kolo_describe_backward(const void *operation, dnnl_primitive_desc_t forward, const char *what,
                                    dnnl_primitive_desc_t *made);

@@ -3,19 +3,56 @@
  * primitive; these functions set its operands and their layouts. */
 #include "backend/onednn/onednn.h"
 
+#include <string.h>
+
 static const dnnl_memory_desc_t *query(dnnl_primitive_desc_t descriptor, dnnl_query_t what)
 {
     return dnnl_primitive_desc_query_md(descriptor, what, 0);
 }
 
-kolo_status kolo_describe(const void *operation, bool relu, const_dnnl_primitive_desc_t forward, const char *what,
-                          dnnl_primitive_desc_t *made)
+static bool has_name(const_dnnl_primitive_desc_t descriptor, const char *begin)
+{
+    const char *name = NULL;
+    dnnl_status_t status = dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, (void *)&name);
+    return status == dnnl_success && name && strncmp(name, begin, strlen(begin)) == 0;
+}
+
+/* Takes the first of oneDNN's implementations, the fastest one, whose name does not begin with `avoided`. */
+static dnnl_status_t find_implementation(const void *operation, const_dnnl_primitive_attr_t attributes,
+                                         const_dnnl_primitive_desc_t forward, const char *avoided,
+                                         dnnl_primitive_desc_t *made)
+{
+    dnnl_primitive_desc_iterator_t all;
+    dnnl_status_t status =
+        dnnl_primitive_desc_iterator_create(&all, operation, attributes, kolo_onednn_engine(), forward);
+    if (status != dnnl_success) return status;
+    for (; status == dnnl_success; status = dnnl_primitive_desc_iterator_next(all)) {
+        *made = dnnl_primitive_desc_iterator_fetch(all);
+        if (!*made) status = dnnl_out_of_memory;
+        if (!*made || !has_name(*made, avoided)) break;
+        dnnl_primitive_desc_destroy(*made);
+        *made = NULL;
+    }
+    dnnl_primitive_desc_iterator_destroy(all);
+    return status == dnnl_iterator_ends ? dnnl_unimplemented : status;
+}
+
+kolo_status kolo_describe_without(const char *avoided, const void *operation, bool relu,
+                                  const_dnnl_primitive_desc_t forward, const char *what, dnnl_primitive_desc_t *made)
 {
     dnnl_primitive_attr_t attributes;
     KOLO_TRY(kolo_attributes(relu, &attributes));
-    dnnl_status_t status = dnnl_primitive_desc_create(made, operation, attributes, kolo_onednn_engine(), forward);
+    dnnl_status_t status = avoided
+                               ? find_implementation(operation, attributes, forward, avoided, made)
+                               : dnnl_primitive_desc_create(made, operation, attributes, kolo_onednn_engine(), forward);
     dnnl_primitive_attr_destroy(attributes);
     return kolo_onednn_check(status, what);
+}
+
+kolo_status kolo_describe(const void *operation, bool relu, const_dnnl_primitive_desc_t forward, const char *what,
+                          dnnl_primitive_desc_t *made)
+{
+    return kolo_describe_without(NULL, operation, relu, forward, what, made);
 }
 
 kolo_status kolo_describe_backward(const void *operation, dnnl_primitive_desc_t forward, const char *what,

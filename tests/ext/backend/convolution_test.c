@@ -161,6 +161,29 @@ static void transposed_case(dice *d, int number)
     compare(&p, d, &w);
 }
 
+/* Kernels that skip pixels between two outputs: residual networks have such shortcuts. */
+static void long_stride_case(dice *d, int number)
+{
+    static const int channels[] = {3, 16, 32, 64};
+    pair p = pair_new(d, "long stride", number);
+    drawn w;
+    for (bool fits = false; !fits;) {
+        int height = roll_between(d, 1, 2), width = roll_between(d, 1, 3);
+        kolo_window window = {.kernel = {height, width},
+                              .stride = {height + roll_between(d, 1, 2), roll_between(d, 1, 4)}};
+        kolo_shape in = {3, {roll_between(d, 4, 17), roll_between(d, 4, 17), channels[roll_between(d, 0, 3)]}};
+        kolo_layer layer =
+            roll_between(d, 0, 3) > 0
+                ? kolo_conv2d(channels[roll_between(d, 1, 3)], .kernel = {height, width},
+                              .stride = {window.stride[0], window.stride[1]}, .padding = roll_padding(d),
+                              .no_bias = roll_coin(d))
+                : kolo_conv2d_transpose(channels[roll_between(d, 1, 3)], .kernel = {height, width},
+                                        .stride = {window.stride[0], window.stride[1]}, .no_bias = roll_coin(d));
+        fits = draw_layer(d, layer, in, &w);
+    }
+    compare(&p, d, &w);
+}
+
 static void test_grouped(void **state)
 {
     (void)state;
@@ -176,6 +199,11 @@ static void test_transposed(void **state)
     (void)state;
     check(transposed_case, 43);
 }
+static void test_long_strides(void **state)
+{
+    (void)state;
+    check(long_stride_case, 44);
+}
 
 int main(void)
 {
@@ -184,6 +212,7 @@ int main(void)
         cmocka_unit_test(test_grouped),
         cmocka_unit_test(test_depthwise),
         cmocka_unit_test(test_transposed),
+        cmocka_unit_test(test_long_strides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
