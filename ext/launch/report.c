@@ -137,16 +137,26 @@ static void join_lines(char *line, const char *next)
     memmove(end, next, strlen(next) + 1);
 }
 
+/* Whether mpirun tells that a network interface vanished while it listed them ("[host:pid] pmix_ifinit:
+ * ioctl(SIOCGIFFLAGS) failed with errno=19"). It leaves the interface out, and goes on. */
+static bool tells_of_vanished_interface(const char *line)
+{
+    const char *call = strstr(line, "_ifinit: ioctl("), *error = call ? strstr(call, "failed with errno=") : NULL;
+    int number = error ? atoi(strchr(error, '=') + 1) : 0;
+    return number == ENODEV || number == EADDRNOTAVAIL;
+}
+
 /* Selects the useful lines of mpirun's output. mpirun prints pages between two lines of dashes; only the first
  * paragraph of a page is used, as one line, with the next one if it ends with a colon. A page that begins with "ORTE ",
  * in which the runtime guesses why a host did not answer, is not used, except for its first line if there is nothing
- * else. The line that recommends mpirun's --help is not used, either. */
+ * else. The line that recommends mpirun's --help, and those of vanished interfaces, are not used, either. */
 static int useful_lines(char *text, const char *line[], int most)
 {
     bool page = false, skipped = false;
     char *last = NULL, *guess = NULL;
     int count = 0;
     for (char *next; (next = strsep(&text, "\r\n")) && count < most;) {
+        if (tells_of_vanished_interface(next)) continue;
         bool blank = !next[strspn(next, " ")] || !strncmp(next, "Type '", 6),
              dashes = !blank && !next[strspn(next, "- ")];
         if (dashes) {

@@ -122,6 +122,19 @@ def test_mpirun_that_cannot_start(tmp_path):
     assert sentences(job.err) == ["mpirun could not start the job (0 of 2 ranks started): no slots, no luck"]
 
 
+def test_interface_that_vanishes_is_no_cause(tmp_path):
+    """mpirun goes on without an interface that has vanished while it listed them; another error of the same call counts."""
+    vanished = "echo '[node1:42] pmix_ifinit: ioctl(SIOCGIFFLAGS) failed with errno=19'; echo '[node1:42] opal_ifinit: "
+    vanished += "ioctl(SIOCGIFADDR) failed with errno=99'; "
+    cannot = "mpirun could not start the job (0 of 2 ranks started)"
+    job = run("-np", 2, "true", env=fake_mpirun(tmp_path, vanished + "echo no luck; " + vanished + "exit 5"))
+    assert job.code == 1 and sentences(job.err) == [f"{cannot}: no luck"]
+    job = run("-np", 2, "true", env=fake_mpirun(tmp_path, vanished + "exit 5"))
+    assert sentences(job.err) == [cannot]
+    job = run("-np", 2, "true", env=fake_mpirun(tmp_path, "echo 'pmix_ifinit: ioctl(SIOCGIFCONF) failed with errno=12'; exit 5"))
+    assert sentences(job.err) == [f"{cannot}: pmix_ifinit: ioctl(SIOCGIFCONF) failed with errno=12"]
+
+
 def test_host_that_is_not_there(tmp_path):
     """ssh says why; what Open MPI guesses at length is left out, or its first line stands where nobody says why."""
     job = run("-np", 2, "-H", "no-such-host.invalid:2", "true")
