@@ -53,7 +53,7 @@ def test_workers_on_two_hosts_are_threads_in_turn(other_host, tmp_path):
 @pytest.mark.long("a host is given up after 20 seconds")
 def test_workers_go_on_without_a_host_that_vanishes(other_host, tmp_path):
     _, near, agent = other_host
-    job = higgs(agent, tmp_path, "--epochs", 300, launch=["--keep-going"])
+    job = higgs(agent, tmp_path, "--epochs", 60, launch=["--keep-going"])
     job.read_until(b"Epoch 2/", seconds=30)
     assert as_root("ip", "link", "set", near, "down").returncode == 0
     job.finish(timeout=240)
