@@ -19,13 +19,18 @@ typedef uint32_t kolo_words __attribute__((vector_size(64)));
 typedef uint16_t kolo_halves __attribute__((vector_size(32)));
 typedef uint8_t kolo_bytes __attribute__((vector_size(16)));
 
+/* Conversions between elements of different sizes are loops: gcc 12 makes one instruction of such a loop, but four or
+ * more of __builtin_convertvector(). */
 KOLO_INLINE kolo_floats kolo_get(const void *from, int64_t at, int64_t lanes, int narrow)
 {
-    kolo_halves halves = {0};
     kolo_floats floats = {0};
     if (narrow) {
-        memcpy(&halves, (const uint16_t *)from + at, (size_t)lanes * sizeof(uint16_t));
-        return (kolo_floats)(__builtin_convertvector(halves, kolo_words) << 16);
+        uint16_t halves[KOLO_LANES] = {0};
+        uint32_t words[KOLO_LANES];
+        memcpy(halves, (const uint16_t *)from + at, (size_t)lanes * sizeof(uint16_t));
+        for (int i = 0; i < KOLO_LANES; i++) words[i] = (uint32_t)halves[i] << 16;
+        memcpy(&floats, words, sizeof floats);
+        return floats;
     }
     memcpy(&floats, (const float *)from + at, (size_t)lanes * sizeof(float));
     return floats;
@@ -40,8 +45,11 @@ KOLO_INLINE void kolo_put(void *to, int64_t at, kolo_floats value, int64_t lanes
     }
     kolo_words bits = (kolo_words)value, nan = (kolo_words)(value != value); // NOLINT(misc-redundant-expression): NaN
     bits = ((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16 & ~nan) | (0x7FC0u & nan);
-    kolo_halves halves = __builtin_convertvector(bits, kolo_halves);
-    memcpy((uint16_t *)to + at, &halves, (size_t)lanes * sizeof(uint16_t));
+    uint32_t words[KOLO_LANES];
+    uint16_t halves[KOLO_LANES];
+    memcpy(words, &bits, sizeof words);
+    for (int i = 0; i < KOLO_LANES; i++) halves[i] = (uint16_t)words[i];
+    memcpy((uint16_t *)to + at, halves, (size_t)lanes * sizeof(uint16_t));
 }
 
 /* The same for loops to the end of a row, where fewer than sixteen elements may be left. A count of sixteen is passed
