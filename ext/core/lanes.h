@@ -36,15 +36,27 @@ KOLO_INLINE kolo_floats kolo_get(const void *from, int64_t at, int64_t lanes, in
     return floats;
 }
 
-/* Rounds to the nearest bfloat16, ties to even; NaN stays NaN. */
+/* The bits of the nearest bfloat16, ties to even, in the lower half of each element; NaN stays NaN. */
+KOLO_INLINE kolo_words kolo_nearest_bits(kolo_floats value)
+{
+    kolo_words bits = (kolo_words)value, nan = (kolo_words)(value != value); // NOLINT(misc-redundant-expression): NaN
+    return ((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16 & ~nan) | (0x7FC0u & nan);
+}
+
+/* What kolo_get() reads after kolo_put(). */
+KOLO_INLINE kolo_floats kolo_rounded(kolo_floats value, int narrow)
+{
+    return narrow ? (kolo_floats)(kolo_nearest_bits(value) << 16) : value;
+}
+
+/* Rounds to the nearest bfloat16. */
 KOLO_INLINE void kolo_put(void *to, int64_t at, kolo_floats value, int64_t lanes, int narrow)
 {
     if (!narrow) {
         memcpy((float *)to + at, &value, (size_t)lanes * sizeof(float));
         return;
     }
-    kolo_words bits = (kolo_words)value, nan = (kolo_words)(value != value); // NOLINT(misc-redundant-expression): NaN
-    bits = ((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16 & ~nan) | (0x7FC0u & nan);
+    kolo_words bits = kolo_nearest_bits(value);
     uint32_t words[KOLO_LANES];
     uint16_t halves[KOLO_LANES];
     memcpy(words, &bits, sizeof words);

@@ -4,7 +4,9 @@
  * The sixteen lanes are sixteen channels of one pixel, or, where channels come first, sixteen pixels of one channel.
  * Sums are doubles. The factors of a channel are computed first, into rows of floats. Then y = (x − mean) ·
  * scale + shift, where mean is rounded to a float and shift corrects the rounding. The rows are zero for the channels
- * that pad the last block, so that the padding stays zero. */
+ * that pad the last block, so that the padding stays zero.
+ *
+ * A sum behind the normalisation, as in residual networks, is computed in the same pass (KOLO_FUSE_ADD). */
 #include <math.h>
 
 #include "core/lanes.h"
@@ -169,7 +171,8 @@ typedef struct lanes_of_rows {
 typedef struct arrays {
     const void *x, *dy;
     void *to;    /* y or dx */
-    bool relu;
+    const void *addend; /* of the fused sum */
+    bool relu, relu_of_sum;
 } arrays;
 
 KOLO_INLINE kolo_floats normalised(const lanes_of_rows *r, kolo_floats x)
@@ -185,7 +188,12 @@ KOLO_INLINE kolo_floats dz_of(const arrays *a, const lanes_of_rows *r, kolo_floa
     return a->relu ? kolo_select_floats(normalised(r, x) <= 0, none, dy) : dy;
 }
 
-typedef enum task { MOMENTS, NORMALISE, SUMS, BACKWARD } task;
+KOLO_INLINE kolo_floats rectified(kolo_floats y, bool relu)
+{
+    return relu ? kolo_select_floats(y < 0, (kolo_floats){0}, y) : y;
+}
+
+typedef enum task { MOMENTS, NORMALISE, NORMALISE_AND_ADD, SUMS, BACKWARD } task;
 
 /* The copy of the addresses stays in registers, since no store can change it. */
 KOLO_INLINE void run_lanes(task what, const arrays *given, run n, int64_t lanes, int narrow, const lanes_of_rows *r,
@@ -193,11 +201,13 @@ KOLO_INLINE void run_lanes(task what, const arrays *given, run n, int64_t lanes,
 {
     const arrays copy = *given, *a = &copy;
     for (int64_t i = 0, at = n.at; i < n.steps; i++, at += n.stride) {
-        kolo_floats x = kolo_get(a->x, at, lanes, narrow), none = {0};
+        kolo_floats x = kolo_get(a->x, at, lanes, narrow);
         if (what == MOMENTS) add_squares(sums, x);
-        if (what == NORMALISE) {
-            kolo_floats y = normalised(r, x);
-            kolo_put(a->to, at, a->relu ? kolo_select_floats(y < 0, none, y) : y, lanes, narrow);
+        if (what == NORMALISE) kolo_put(a->to, at, rectified(normalised(r, x), a->relu), lanes, narrow);
+        if (what == NORMALISE_AND_ADD) {
+            kolo_floats y = kolo_rounded(rectified(normalised(r, x), a->relu), narrow);
+            y += kolo_get(a->addend, at, lanes, narrow);
+            kolo_put(a->to, at, rectified(y, a->relu_of_sum), lanes, narrow);
         }
         if (what == SUMS) add_products(sums, dz_of(a, r, x, at, lanes, narrow), a->x, at, x, lanes, narrow);
         if (what == BACKWARD) {
@@ -286,6 +296,7 @@ KOLO_INLINE void over_microbatch(task what, const kolo_tiling *t, int64_t sample
                     over_microbatch(what, t, samples, a, r, sum, narrow))
 OVER_MICROBATCH(moments, MOMENTS)
 OVER_MICROBATCH(normalise, NORMALISE)
+OVER_MICROBATCH(normalise_and_add, NORMALISE_AND_ADD)
 OVER_MICROBATCH(sums, SUMS)
 OVER_MICROBATCH(backward, BACKWARD)
 
@@ -346,7 +357,7 @@ static void write_running_gradients(const kolo_op *op, const statistics *s, cons
         variance[c] = (float)(call->samples * variance_of(s->reduced, s->channels, c));
 }
 
-/* Operands: x, y, rows. */
+/* Operands: x, y, rows, and the fused sum's other addend. */
 static void normalise(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const kolo_op *op = &kernel->plan->ops[kernel->op];
@@ -356,9 +367,13 @@ static void normalise(const kolo_kernel *kernel, const kolo_step *step, const ko
     rows r = rows_at(kolo_operand_pointer(&step->operand[2], call), &t);
     arrays a = {.x = kolo_operand_pointer(&step->operand[0], call),
                 .to = kolo_operand_pointer(&step->operand[1], call),
-                .relu = op->activation == KOLO_RELU};
+                .relu = op->activation == KOLO_RELU,
+                .relu_of_sum = step->flag};
     fill_rows(&s, padded(&t), r);
-    (step->bfloat16 ? normalise_bfloat16 : normalise_float)(&t, samples, &a, &r, NULL);
+    if (step->count > 3) {
+        a.addend = kolo_operand_pointer(&step->operand[3], call);
+        (step->bfloat16 ? normalise_and_add_bfloat16 : normalise_and_add_float)(&t, samples, &a, &r, NULL);
+    } else (step->bfloat16 ? normalise_bfloat16 : normalise_float)(&t, samples, &a, &r, NULL);
     clear_padding(kernel, step, call, a.to);
     if (s.reduced) write_running_gradients(op, &s, call);
 }
@@ -461,10 +476,19 @@ kolo_status kolo_onednn_batch_norm_moments(kolo_kernel *kernel, kolo_plan *plan,
     return add_step(kernel, moments, 1, &x, t);
 }
 
+/* The addend of the sum behind it, in the layout of the normalised values. */
+static kolo_status read_addend(kolo_kernel *kernel, const kolo_plan *plan, const kolo_op *op, const kolo_op *sum,
+                               kolo_operand *operands)
+{
+    int addend = kolo_plan_same(plan, sum->in[0], op->out[0]) ? sum->in[1] : sum->in[0];
+    return kolo_reorder_in(kernel, kolo_operand_of(kernel, addend), &operands[0].desc, &operands[3]);
+}
+
 kolo_status kolo_onednn_batch_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
 {
+    const kolo_op *sum = kolo_onednn_fused(plan, op);
     kolo_tiling t;
-    kolo_operand operands[3] = {0};
+    kolo_operand operands[4] = {0};
     KOLO_TRY(reorder_x_in(kernel, plan, op->in[0], &operands[0], &t));
     KOLO_TRY(place_parameters(plan, op->in + 2, 4));
     KOLO_TRY(place_parameters(plan, op->out + 1, 2));
@@ -473,7 +497,9 @@ kolo_status kolo_onednn_batch_norm(kolo_kernel *kernel, kolo_plan *plan, const k
     KOLO_TRY(kolo_layout_set(plan, op->out[0], &layout));
     operands[1] = kolo_output_buffer(kernel, op->out[0], &operands[0].desc);
     KOLO_TRY(add_rows(kernel, t, &operands[2]));
-    KOLO_TRY(add_step(kernel, normalise, 3, operands, t));
+    if (sum) KOLO_TRY(read_addend(kernel, plan, op, sum, operands));
+    KOLO_TRY(add_step(kernel, normalise, sum ? 4 : 3, operands, t));
+    kernel->step[kernel->step_count - 1].flag = sum && sum->activation == KOLO_RELU;
     return kolo_reorder_out(kernel, operands[1], op->out[0]);
 }
 

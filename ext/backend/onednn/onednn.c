@@ -156,6 +156,17 @@ static void forget(kolo_plan *plan)
     for (int i = 0; i < plan->value_count; i++) kolo_layout_free(&plan->values[i]);
 }
 
+/* Whether all values of the two operations have the type of activations, so that both keep one layout. Halves are
+ * rounded behind kernels (half.c), so nothing is fused that would be rounded within one. */
+static bool are_alike(const kolo_plan *plan, const kolo_op *op, const kolo_op *next)
+{
+    dnnl_data_type_t type = kolo_activation_type(plan);
+    bool alike = plan->precision != KOLO_MIXED_FP16 && kolo_onednn_type(plan, op->out[0]) == type;
+    for (int i = 0; i < KOLO_OP_INS; i++)
+        alike = alike && (next->in[i] < 0 || kolo_onednn_type(plan, next->in[i]) == type);
+    return alike && kolo_onednn_type(plan, next->out[0]) == type;
+}
+
 /* No DENSE_LOSS with KOLO_MIXED_FP16, since its steps do not apply the loss scale. */
 static bool fuses(const kolo_plan *plan, const kolo_fusion *fusion)
 {
@@ -163,6 +174,9 @@ static bool fuses(const kolo_plan *plan, const kolo_fusion *fusion)
     case KOLO_FUSE_DENSE_LOSS: return plan->precision != KOLO_MIXED_FP16;
     case KOLO_FUSE_RELU_MASK: return fusion->op[2]->kind == KOLO_OP_CONV2D_BACKWARD;
     case KOLO_FUSE_RELU: return true;
+    case KOLO_FUSE_ADD:
+        return fusion->op[0]->kind == KOLO_OP_BATCH_NORM && are_alike(plan, fusion->op[0], fusion->op[1]);
+    case KOLO_FUSE_RELU_BACKWARD: return are_alike(plan, fusion->op[0], fusion->op[1]);
     default: return false;
     }
 }

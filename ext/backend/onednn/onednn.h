@@ -230,6 +230,12 @@ kolo_status kolo_product_gradient(const kolo_product *p, dnnl_primitive_desc_t m
 
 /* ---- operations: kolo_onednn_conv2d() appends the steps of the kernel of KOLO_OP_CONV2D, and so on */
 
+/* The operation that op's kernel also computes (plan/fusion.h); NULL: none. */
+static inline const kolo_op *kolo_onednn_fused(const kolo_plan *plan, const kolo_op *op)
+{
+    return op->also_computes < 0 ? NULL : &plan->ops[op->also_computes];
+}
+
 typedef kolo_status kolo_make_steps(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op);
 kolo_make_steps kolo_onednn_input, kolo_onednn_conv2d, kolo_onednn_conv2d_backward, kolo_onednn_conv2d_transpose,
     kolo_onednn_conv2d_transpose_backward, kolo_onednn_dense, kolo_onednn_dense_backward, kolo_onednn_max_pool2d,
