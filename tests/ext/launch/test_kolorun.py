@@ -406,7 +406,7 @@ def test_interrupt_lets_a_program_end_cleanly():
     assert job.code == 130 and job.out.count(b"cleaned up") == 2
 
 
-@pytest.mark.parametrize("delay", [0, 0.02, 0.05, 0.1, 0.2])
+@pytest.mark.parametrize("delay", [0.05, *(pytest.param(delay, marks=pytest.mark.long("another moment")) for delay in (0, 0.02, 0.1, 0.2))])
 def test_interrupt_while_starting(programs, delay):
     job = Job("-np", 8, programs / "misbehave", "hang")
     time.sleep(delay)

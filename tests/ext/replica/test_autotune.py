@@ -58,7 +58,11 @@ def check_choice(rows, last):
     return chosen
 
 
-@pytest.mark.parametrize("ranks, devices, accumulate", [(2, 1, 1), (3, 1, 1), (2, 2, 2)])
+MORE = pytest.mark.long("the same with other numbers, or for another reason")
+
+
+@pytest.mark.parametrize("ranks, devices, accumulate", [
+    (2, 1, 1), *(pytest.param(*case, marks=MORE) for case in ((3, 1, 1), (2, 2, 2)))])
 def test_the_fastest_size_is_kept_and_no_bit_changes(program, tmp_path, ranks, devices, accumulate):
     log, steps = tmp_path / "log.csv", (UPDATES + 3) * accumulate
     plain, before, _ = Run(program, ranks, [], "train", 1, steps, accumulate, devices).learnt()
@@ -79,6 +83,7 @@ def test_rank_0s_medians_decide(program):
         assert run.lines == [buckets] and ", 1 s a step (median of 10)" in run.said[-1], run.err
 
 
+@pytest.mark.long("it trains in three jobs")
 def test_a_short_fit_goes_on_in_the_next(program, tmp_path):
     log = tmp_path / "log.csv"
     short = Run(program, 2, ["--autotune", "--autotune-log-file", log], "train", 1, UPDATES // 2)
@@ -93,10 +98,10 @@ def test_a_short_fit_goes_on_in_the_next(program, tmp_path):
 @pytest.mark.parametrize("way, why", [
     ("deterministic", "in deterministic mode gradients are summed in one piece"),
     ("chosen", "the program has chosen .bucket_bytes"),
-    ("adasum", "Adasum combines gradients in one piece"),
-    ("alone", "no other rank trains along"),
-    ("workers", "the strategy does not sum the gradients in every step"),
-    ("small", "the model is too small for several buckets"),
+    pytest.param("adasum", "Adasum combines gradients in one piece", marks=MORE),
+    pytest.param("alone", "no other rank trains along", marks=MORE),
+    pytest.param("workers", "the strategy does not sum the gradients in every step", marks=MORE),
+    pytest.param("small", "the model is too small for several buckets", marks=MORE),
 ])
 def test_nothing_to_tune_is_said_once(program, tmp_path, way, why):
     run = Run(program, 2, ["--autotune", "--autotune-log-file", tmp_path / "log.csv"], way)
@@ -110,7 +115,8 @@ def test_one_rank_and_a_gpus_stream_have_nothing_to_tune(program):
     assert enqueued.said == ["nothing to tune: on GPUs the buckets are fixed by the captured graphs"]
 
 
-@pytest.mark.parametrize("options, environment", [([], {}), (["--no-autotune"], {"KOLO_AUTOTUNE": "1"}), ([], {"KOLO_AUTOTUNE": "0"})])
+@pytest.mark.parametrize("options, environment", [
+    (["--no-autotune"], {"KOLO_AUTOTUNE": "1"}), *(pytest.param([], environment, marks=MORE) for environment in ({}, {"KOLO_AUTOTUNE": "0"}))])
 def test_nothing_is_tried_unless_it_is_wanted(program, options, environment):
     run = Run(program, 2, options, "train", 1, UPDATES + 3, **environment)
     assert run.said == [] and len(run.learnt()[1]) == 1

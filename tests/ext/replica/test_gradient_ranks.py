@@ -28,7 +28,7 @@ def fits(program, ranks, buckets):
     return {kind for kind, _ in lines}, sorted(sums)
 
 
-@pytest.mark.parametrize("buckets", [-1, 100000])
+@pytest.mark.parametrize("buckets", [pytest.param(-1, marks=pytest.mark.long("the same without buckets")), 100000])
 def test_sums_in_place(program, program_of_messages, buckets):
     """The sum of two ranks is the same in either order, so a sum by messages has the same bits, too."""
     kind, sums = fits(program, 2, buckets)

@@ -31,14 +31,18 @@ def check(program, ranks, threads, first, end, **environment):
     assert networks == f"{end - first} networks" and int(buckets.split()[0]) > 2 * (end - first)
 
 
+MORE = pytest.mark.long("the same with other numbers of ranks")
 # With three threads and devices, microbatches of several replicas complete a bucket; four ranks have empty shards.
-@pytest.mark.parametrize("ranks, threads, first, end", [(2, 1, 0, 16), (3, 3, 40, 48), (4, 1, 60, 68)])
+CASES = [pytest.param(2, 1, 0, 16, marks=MORE), (3, 3, 40, 48), pytest.param(4, 1, 60, 68, marks=MORE)]
+
+
+@pytest.mark.parametrize("ranks, threads, first, end", CASES)
 def test_overlap_changes_no_bit(program, ranks, threads, first, end):
     check(program, ranks, threads, first, end)
 
 
 # Each replica has its own gradient here, a second stream that sums its buckets, and perhaps no samples.
-@pytest.mark.parametrize("ranks, threads, first, end", [(2, 1, 0, 16), (3, 3, 40, 48), (4, 1, 60, 68)])
+@pytest.mark.parametrize("ranks, threads, first, end", CASES)
 def test_second_streams_change_no_bit(program, ranks, threads, first, end):
     check(program, ranks, threads, first, end, KOLO_BACKEND="enqueued")
 

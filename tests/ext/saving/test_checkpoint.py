@@ -66,7 +66,7 @@ def pairs(things, short):
 
 
 @pytest.mark.parametrize("optimizer, devices, ranks", pairs(
-    ["sgd", "adam", "novograd", "rmsprop"], [("sgd", (1, 3)), ("adam", (2, 3)), ("novograd", (4, 1)), ("rmsprop", (1, 1))]))
+    ["sgd", "adam", "novograd", "rmsprop"], [("sgd", (1, 3)), ("novograd", (4, 1))]))
 def test_between_epochs(program, straight, tmp_path, optimizer, devices, ranks):
     common = {"optimizer": optimizer, "devices": devices, "ranks": ranks}
     run(program, epochs=1, save=tmp_path / "half", **common)
@@ -76,7 +76,7 @@ def test_between_epochs(program, straight, tmp_path, optimizer, devices, ranks):
 
 
 @pytest.mark.parametrize("steps, devices, ranks", pairs(
-    [1, STEPS - 1, STEPS, 2 * STEPS + 3], [(1, (4, 1)), (STEPS - 1, (1, 3)), (STEPS, (1, 1)), (2 * STEPS + 3, (2, 3))]))
+    [1, STEPS - 1, STEPS, 2 * STEPS + 3], [(1, (4, 1)), (STEPS - 1, (1, 3)), (2 * STEPS + 3, (2, 3))]))
 def test_within_an_epoch(program, straight, tmp_path, steps, devices, ranks):
     common = {"devices": devices, "ranks": ranks}
     run(program, epochs=EPOCHS, stop=steps, partial=tmp_path / "half", **common)

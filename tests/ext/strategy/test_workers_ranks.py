@@ -64,7 +64,7 @@ def test_what_happens_over_ranks_is_replayed_over_threads(tmp_path, strategy):
     assert ranks == learnt(tmp_path, strategy, "--replay", order, ranks=3)[0]
 
 
-@pytest.mark.parametrize("strategy", [pytest.param(name, marks=[] if name in ("downpour", "parameter_server") else pytest.mark.long("one strategy after the other"))
+@pytest.mark.parametrize("strategy", [pytest.param(name, marks=[] if name == "parameter_server" else pytest.mark.long("one strategy after the other"))
                                       for name in AS_IT_COMES])
 def test_servers_on_several_ranks_do_not_change_the_bits(tmp_path, strategy):
     threads, first = learnt(tmp_path, strategy, "--deterministic", "--workers", 3, "--servers", 2)
@@ -100,11 +100,12 @@ def test_wrong_options_end_all_ranks_with_a_sentence(options, sentence):
 
 
 OTHER_END = pytest.mark.long("another way to end")
+KILLED_EASGD = pytest.param("easgd", "kill", 137, marks=OTHER_END)
 ENDED_BY_SEGV = pytest.param("async_easgd", "segv", 139, marks=OTHER_END)
 ENDED_BY_EXIT = pytest.param("parameter_server", "exit", 0, marks=OTHER_END)
 
 
-@pytest.mark.parametrize("strategy, what, code", [("downpour", "kill", 137), ("easgd", "kill", 137), ENDED_BY_SEGV, ENDED_BY_EXIT])
+@pytest.mark.parametrize("strategy, what, code", [("downpour", "kill", 137), KILLED_EASGD, ENDED_BY_SEGV, ENDED_BY_EXIT])
 def test_the_others_go_on_without_a_dead_worker(tmp_path, strategy, what, code):
     history = tmp_path / "h.json"
     done = train(strategy, "--history", history, ranks=3, launch=["--keep-going"], fault=f"rank=2,step=4,what={what}")
@@ -153,6 +154,7 @@ def test_without_a_server_all_end(tmp_path, strategy, order):
     assert not (tmp_path / "h.json").exists()
 
 
+@pytest.mark.long("a worker that hangs before one server is below")
 def test_a_worker_that_hangs_before_several_servers_ends_all_after_the_limit():
     done = train("downpour", *SERVERS, ranks=3, launch=["--stall-limit", "2", "--fault", "rank=2,step=4,what=hang"])
     said = done.stdout + done.stderr

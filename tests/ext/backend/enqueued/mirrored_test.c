@@ -1,4 +1,5 @@
 /* strategy/mirrored_test.c, of the stream that enqueues. */
+/* test: long: it trains many models. */
 #include "on_enqueued.h"
 
 #include "ext/strategy/mirrored_test.c"
