@@ -207,6 +207,11 @@ install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-confi
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/kolo.pc
 	$(Q)dockerfiles/setup.sh kernelspec $(abspath $(PREFIX))/bin $(DESTDIR)$(PREFIX)/share/jupyter/kernels
 
+# Debian's tools want debian/ at the top, so the sources that git knows are copied into a folder of their own.
+DEB := $(BUILD)/deb
+deb:  ## Debian packages in build/deb: libkolo, libkolo-dev, kolorun, kolo-kernel, kolo-lessons
+	$(Q)dockerfiles/setup.sh deb $(abspath $(DEB))
+
 data: build  ## fetch MNIST, Fashion-MNIST, CIFAR-10 and HIGGS into KOLO_DATA, or ~/.cache/kolo (SET=mnist)
 	$(Q)$(BUILD)/bin/kolo-data $(SET)
 
@@ -313,5 +318,5 @@ clean:  ## remove what was built (.venv stays)
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
-.PHONY: build setup lab data install test test-long tests labs bench bench-gpu launches carry fuzzers soak faults asan tsan format lint clean help FORCE
+.PHONY: build setup lab deb data install test test-long tests labs bench bench-gpu launches carry fuzzers soak faults asan tsan format lint clean help FORCE
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
