@@ -133,7 +133,7 @@ deb() {
     cp -r dockerfiles/debian "$tree/debian"
     echo "Building the packages; this takes some minutes. The log is $log."
     (cd "$tree" && MAKELEVEL='' MAKEFLAGS='' dpkg-buildpackage -us -uc -b) >"$log" 2>&1 </dev/null ||
-        fail "the packages could not be built ($(grep -m 1 -E 'error|Error' "$log" || tail -n 1 "$log")): read $log."
+        fail "the packages could not be built ($(grep -m 1 -E 'error: |Error [0-9]' "$log" || tail -n 1 "$log")): read $log."
     rm -rf "$tree"
     ls "$folder"/*.deb
 }
