@@ -34,7 +34,7 @@ const char board_page[] =
     "  for(const c of ['learner',...columns,'passed','now at'])cell(head,c,'','th');rows.push(head);\n"
     "  for(const n of names){const "
     "l=s.learners[n],row=document.createElement('tr');if(l.waiting)row.className='waiting';\n"
-    "    cell(row,n+(l.waiting?' \\u270b':''));let passed=0;for(const c of "
+    "    cell(row,n+(l.waiting?' waits':''));let passed=0;for(const c of "
     "columns){mark(row,l.items[c]);passed+=l.items[c]?.passed?1:0;}\n"
     "    cell(row,passed);cell(row,l.at+(s.now-l.seen>300?' (idle '+Math.round((s.now-l.seen)/60)+' "
     "min)':''));rows.push(row);}\n"
