@@ -132,7 +132,7 @@ deb() {
     git ls-files -z | xargs -0 cp --parents -t "$tree"
     cp -r dockerfiles/debian "$tree/debian"
     echo "Building the packages; this takes some minutes. The log is $log."
-    (cd "$tree" && MAKELEVEL='' MAKEFLAGS='' dpkg-buildpackage -us -uc -b) >"$log" 2>&1 </dev/null ||
+    (cd "$tree" && env -u BUILD -u CFLAGS -u MAKELEVEL -u MAKEFLAGS -u MAKEOVERRIDES dpkg-buildpackage -us -uc -b) >"$log" 2>&1 </dev/null ||
         fail "the packages could not be built ($(grep -m 1 -E 'error: |Error [0-9]' "$log" || tail -n 1 "$log")): read $log."
     rm -rf "$tree"
     ls "$folder"/*.deb
