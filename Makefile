@@ -212,6 +212,9 @@ install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-confi
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/kolo.pc
 	$(Q)dockerfiles/setup.sh kernelspec $(abspath $(PREFIX))/bin $(DESTDIR)$(PREFIX)/share/jupyter/kernels
 
+hub: setup  ## JupyterHub for a class, in .hub; see dockerfiles/CLASS.md
+	$(Q)dockerfiles/setup.sh hub
+
 # Debian's tools want debian/ at the top, so the sources that git knows are copied into a folder of their own.
 DEB := $(BUILD)/deb
 deb:  ## Debian packages in build/deb: libkolo, libkolo-dev, kolorun, kolo-kernel, kolo-lessons
@@ -323,5 +326,5 @@ clean:  ## remove what was built (.venv stays)
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
-.PHONY: build setup lab deb data install test test-long tests labs bench bench-gpu launches carry fuzzers soak faults asan tsan format lint clean help FORCE
+.PHONY: build setup lab hub deb data install test test-long tests labs bench bench-gpu launches carry fuzzers soak faults asan tsan format lint clean help FORCE
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -4,6 +4,7 @@
 #   setup.sh packages install what packages.txt lists to build, to run and to test, and is missing
 #   setup.sh venv     make .venv from requirements.txt, unless the one there was made from it
 #   setup.sh cuda     make .cuda from cuda.txt: CUDA's compiler and libraries, for machines that have none
+#   setup.sh hub      make .hub: JupyterHub for a class, from requirements.txt and hub/requirements.txt
 #   setup.sh deb FOLDER   build Debian packages in FOLDER
 #   setup.sh kernelspec BIN FOLDER   write FOLDER/kolo, the kernelspec of BIN/kolo-kernel
 set -euo pipefail
@@ -121,6 +122,24 @@ cuda() {
     cp $lists/cuda.txt .cuda/made-from
 }
 
+# .hub/made-from is written last, as in .venv. JupyterHub starts JupyterLab from the same environment.
+hub() {
+    local log wanted
+    wanted=$(cat $lists/requirements.txt $lists/hub/requirements.txt)
+    [[ $(cat .hub/made-from 2>/dev/null) != "$wanted" ]] || return 0
+    echo "Making .hub with JupyterHub; this takes a minute."
+    rm -rf .hub
+    log=$(mktemp)
+    if ! { /usr/bin/python3 -m venv .hub &&
+        .hub/bin/pip install --no-input -r $lists/requirements.txt -r $lists/hub/requirements.txt; } >"$log" 2>&1 </dev/null; then
+        rm -rf .hub
+        fail "pip could not fill .hub ($(grep -E -o -m 1 'ERROR: .*' "$log" || tail -n 1 "$log")):" \
+            "check the network, the disk and pip's settings, then run this again."
+    fi
+    rm "$log"
+    echo "$wanted" >.hub/made-from
+}
+
 # Builds Debian packages of the files that git knows, as they are here.
 deb() {
     local folder=$1 log tree
@@ -158,6 +177,6 @@ PYTHON
 
 command=${1:-}
 case $command in
-check | packages | venv | cuda | deb | kernelspec) shift; "$command" "$@" ;;
-*) fail "setup.sh takes check, packages, venv, cuda, deb or kernelspec" ;;
+check | packages | venv | cuda | hub | deb | kernelspec) shift; "$command" "$@" ;;
+*) fail "setup.sh takes check, packages, venv, cuda, hub, deb or kernelspec" ;;
 esac

@@ -84,6 +84,10 @@ static int run(const options *o)
     if (strcmp(command, "join") == 0) return given != 2 ? wrong_count(command, "URL NAME") : board_join(w[0], w[1]);
     if (strcmp(command, "leave") == 0) return given ? wrong_count(command, "without arguments") : board_leave();
     if (strcmp(command, "news") == 0) return given ? wrong_count(command, "without arguments") : board_news();
+    if (strcmp(command, "wait") == 0)
+        return given ? wrong_count(command, "without arguments") : board_send("", "waiting", 0);
+    if (strcmp(command, "helped") == 0)
+        return given ? wrong_count(command, "without arguments") : board_send("", "served", 0);
     if (strcmp(command, "send") == 0)
         return given < 2 || given > 3 ? wrong_count(command, "EXERCISE EVENT [N]") : send_number(w[0], w[1], w[2]);
     return board_say(BOARD_WRONG_USE, "wanted a command, got '%s': `kolo-board --help` lists them", command);

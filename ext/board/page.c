@@ -17,7 +17,7 @@ const char board_page[] =
     "red name waits for help"
     " &middot; idle: no check for five minutes</p>\n"
     "<form id=push><label for=text>Show to every learner, at the next check, hint or "
-    "<code>course_news()</code>:</label><br>\n"
+    "<code>!kolo-board news</code>:</label><br>\n"
     "<textarea id=text maxlength=4000></textarea><br><button>Push</button> <span id=pushed class=note></span></form>\n"
     "<p><a id=csv download=results.csv>Results as CSV</a></p><script>\n"
     "const "

@@ -74,11 +74,11 @@ def test_what_the_instructor_sees(board, learner):
     learner("ada", "send", "3.a", "tried")
     learner("ada", "send", "3.a", "passed")
     learner("grace", "send", "3.a", "hint", "2")
-    learner("grace", "send", "", "waiting")
+    learner("grace", "wait")
     seen = state(board)
     assert seen["ada"]["items"]["3.a"] | {"when": 0} == {"tries": 2, "hints": 0, "passed": True, "when": 0}
     assert seen["grace"]["items"]["3.a"]["hints"] == 2 and seen["grace"]["waiting"] and not seen["ada"]["waiting"]
-    learner("grace", "send", "", "served")
+    learner("grace", "helped")
     assert not state(board)["grace"]["waiting"]
 
 
