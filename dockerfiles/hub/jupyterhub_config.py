@@ -6,7 +6,7 @@ The environment says how; CLASS.md has an example of each:
   KOLO_HUB=local             processes without limits, for a trial; KOLO_HUB_PASSWORD likewise
   CPUS=2 MEMORY=4G           cores and memory of a learner
   DATA=/srv/kolo/data        the data, read-only for all
-  PORT=8000                  where the hub listens
+  PORT=8000                  where the hub listens; the next two are its own and its proxy's, on this machine alone
 """
 import os
 import shutil
@@ -29,11 +29,16 @@ if how not in ("systemd", "docker", "local"):
     refuse(f"KOLO_HUB is systemd, docker or local, got '{how}'.")
 if how != "systemd" and len(password) < 8:
     refuse(f"KOLO_HUB={how} wants the class's password in KOLO_HUB_PASSWORD, of eight characters at least.")
+if not os.environ.get("PORT", "8000").isdecimal():
+    refuse(f"PORT is a number, got '{os.environ['PORT']}'.")
 if data and not Path(data).is_dir():
     refuse(f"DATA is a folder that holds mnist, cifar-10 and higgs, got '{data}'.")
 
 c = get_config()  # noqa: F821 - JupyterHub defines it
-c.JupyterHub.bind_url = f"http://:{os.environ.get('PORT', '8000')}"
+port = int(os.environ.get("PORT", "8000"))
+c.JupyterHub.bind_url = f"http://:{port}"
+c.JupyterHub.hub_port = port + 1
+c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{port + 2}"
 c.ConfigurableHTTPProxy.command = [str(HUB / "configurable-http-proxy")]
 c.Authenticator.allow_all = True
 c.Spawner.default_url = "/lab/tree/Start_Here.ipynb"

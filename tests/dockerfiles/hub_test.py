@@ -23,6 +23,7 @@ CONFIG = ROOT / "dockerfiles/hub/jupyterhub_config.py"
     ({"KOLO_HUB": "kubernetes"}, "KOLO_HUB is systemd, docker or local, got 'kubernetes'."),
     ({"KOLO_HUB": "docker"}, "KOLO_HUB=docker wants the class's password in KOLO_HUB_PASSWORD, of eight characters at least."),
     ({"KOLO_HUB": "local", "KOLO_HUB_PASSWORD": "short"}, "KOLO_HUB=local wants the class's password"),
+    ({"KOLO_HUB": "systemd", "PORT": "http"}, "PORT is a number, got 'http'."),
     ({"KOLO_HUB": "systemd", "DATA": "/no/such"}, "DATA is a folder that holds mnist, cifar-10 and higgs, got '/no/such'."),
 ])  # fmt: skip
 def test_wrong_settings(environment, sentence):
