@@ -36,6 +36,7 @@ CURL_SRC    := ext/fetch/curl.c
 HWLOC_SRC   := ext/topology/hwloc.c
 DATA_SRC    := ext/fetch/main.c
 WHATIF_SRC  := ext/whatif/main.c
+BOARD_SRC   := $(wildcard ext/board/*.c)
 LAUNCH_SRC  := $(wildcard ext/launch/*.c) $(addprefix ext/core/,cores.c fault_text.c help.c timeline_file.c utf8.c)
 WORKER_SRC  := $(wildcard kernel/worker/*.c) kernel/ranks/join.c
 RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c kernel/machine.c kernel/output.c \
@@ -51,9 +52,9 @@ object   = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 LIBKOLO := $(BUILD)/lib/libkolo.so
 BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(BUILD)/lib/libkolo_mpi.so $(BUILD)/lib/libkolo_zmq.so \
            $(BUILD)/lib/libkolo_curl.so $(BUILD)/lib/libkolo_hwloc.so $(BUILD)/bin/kolo-data \
-           $(BUILD)/bin/kolo-what-if $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker $(BUILD)/bin/kolo-rank \
+           $(BUILD)/bin/kolo-what-if $(BUILD)/bin/kolo-board $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker $(BUILD)/bin/kolo-rank \
            $(BUILD)/lib/kolo-program.o $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
-OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(ZMQ_SRC) $(CURL_SRC) $(HWLOC_SRC) $(DATA_SRC) $(WHATIF_SRC) $(LAUNCH_SRC) \
+OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(ZMQ_SRC) $(CURL_SRC) $(HWLOC_SRC) $(DATA_SRC) $(WHATIF_SRC) $(BOARD_SRC) $(LAUNCH_SRC) \
                          $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) kernel/xeus.cpp kernel/linked/program.c)
 TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 SPEC    := $(BUILD)/share/jupyter/kernels/kolo/kernel.json
@@ -120,6 +121,10 @@ $(BUILD)/bin/kolo-data $(BUILD)/bin/kolo-what-if:
 $(BUILD)/bin/kolorun: $(call object,$(LAUNCH_SRC))
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ -ljansson -pthread
+
+$(BUILD)/bin/kolo-board: $(call object,$(BOARD_SRC))
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ -lmicrohttpd -lcurl -ljansson
 
 # The kernel: C, but for the adapter to xeus. The worker runs the learner's code and links nothing but the C library.
 LLVM := /usr/lib/llvm-19
@@ -206,6 +211,14 @@ install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-confi
 	$(Q)sed 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' ext/kolo.pc.in \
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/kolo.pc
 	$(Q)dockerfiles/setup.sh kernelspec $(abspath $(PREFIX))/bin $(DESTDIR)$(PREFIX)/share/jupyter/kernels
+
+hub: setup  ## JupyterHub for a class, in .hub; see dockerfiles/CLASS.md
+	$(Q)dockerfiles/setup.sh hub
+
+# Debian's tools want debian/ at the top, so the sources that git knows are copied into a folder of their own.
+DEB := $(BUILD)/deb
+deb:  ## Debian packages in build/deb: libkolo, libkolo-dev, kolorun, kolo-kernel, kolo-lessons
+	$(Q)dockerfiles/setup.sh deb $(abspath $(DEB))
 
 data: build  ## fetch MNIST, Fashion-MNIST, CIFAR-10 and HIGGS into KOLO_DATA, or ~/.cache/kolo (SET=mnist)
 	$(Q)$(BUILD)/bin/kolo-data $(SET)
@@ -313,5 +326,5 @@ clean:  ## remove what was built (.venv stays)
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
-.PHONY: build setup lab data install test test-long tests labs bench bench-gpu launches carry fuzzers soak faults asan tsan format lint clean help FORCE
+.PHONY: build setup lab hub deb data install test test-long tests labs bench bench-gpu launches carry fuzzers soak faults asan tsan format lint clean help FORCE
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,10 +1,10 @@
-# Kolo for a class, a container a learner: class.sh starts them. On kolo (cpu.Dockerfile) or kolo-gpu, with the data in
+# Kolo for a class, a container a learner: kolo-class starts them. On kolo (cpu.Dockerfile) or kolo-gpu, with the data in
 # it, so that on the day nothing is fetched; a user of its own; and whether its JupyterLab answers, for `docker ps`.
 #
 #   docker build -t kolo-class -f dockerfiles/class.Dockerfile .                           BASE=kolo-gpu with GPUs
-#   dockerfiles/class.sh start 20                                                          starts twenty, prints their URLs
+#   dockerfiles/kolo-class start 20                                                        starts twenty, prints their URLs
 #
-# DATA=mnist fetches that set alone; DATA=none none: then class.sh mounts a folder that holds them.
+# DATA=mnist fetches that set alone; DATA=none none: then kolo-class mounts a folder that holds them.
 ARG BASE=kolo
 FROM ${BASE}
 ARG DATA=

@@ -17,6 +17,7 @@ RUN dockerfiles/setup.sh venv && rm -rf /root/.cache
 # Whoever runs the container may write anywhere but in .venv, whatever their user id.
 COPY . .
 RUN make setup \
+    && dockerfiles/sbom.py >sbom.spdx.json \
     && mkdir -m 1777 /home/learner \
     && find . -path ./.venv -prune -o -exec chmod a+rwX {} +
 ENV HOME=/home/learner IP=0.0.0.0 PORT=8888 NO_BROWSER=1

@@ -24,6 +24,7 @@ ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility \
 # Whoever runs the container may write anywhere but in .venv and .cuda, whatever their user id.
 COPY . .
 RUN make setup && make cuda \
+    && dockerfiles/sbom.py >sbom.spdx.json \
     && mkdir -m 1777 /home/learner \
     && find . \( -path ./.venv -o -path ./.cuda \) -prune -o -exec chmod a+rwX {} +
 ENV HOME=/home/learner IP=0.0.0.0 PORT=8888 NO_BROWSER=1

@@ -1,9 +1,9 @@
 #!/bin/bash
 # JupyterLab at Start_Here.ipynb, with a token; prints the URL once the server listens. `make lab` and the container
-# call it. Reads IP, PORT and NO_BROWSER.
+# call it. Reads IP, PORT and NO_BROWSER, and KOLO_LAB_ROOT: the folder of the notebooks, if it is not Kolo's own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-ip=${IP:-127.0.0.1} port=${PORT:-8888}
+ip=${IP:-127.0.0.1} port=${PORT:-8888} root=${KOLO_LAB_ROOT:-$PWD}
 
 fail() { echo "kolo: $*" >&2; exit 1; }
 
@@ -37,7 +37,7 @@ export KOLO_GPU_DEVICES=${KOLO_GPU_DEVICES:-8}
 export JUPYTER_TOKEN=${JUPYTER_TOKEN:-$(.venv/bin/python -c 'import secrets; print(secrets.token_hex(24))')}
 host=$ip
 [[ $ip != 0.0.0.0 ]] || host=127.0.0.1
-options=(--ip="$ip" --port="$port" --ServerApp.port_retries=0 --ServerApp.root_dir="$PWD"
+options=(--ip="$ip" --port="$port" --ServerApp.port_retries=0 --ServerApp.root_dir="$root"
     --MultiKernelManager.default_kernel_name=kolo --ServerApp.log_level=WARN --LabApp.log_level=WARN)
 ((EUID)) || options+=(--allow-root)
 [[ -z ${NO_BROWSER:-} && -n ${DISPLAY:-}${WAYLAND_DISPLAY:-} ]] || options+=(--no-browser)
@@ -53,4 +53,4 @@ JupyterLab is running. Open
     http://$host:$port/lab/tree/Start_Here.ipynb?token=$JUPYTER_TOKEN
 Ctrl-C ends it." &
 # Without a terminal to ask in, Jupyter takes the first Ctrl-C for an answer.
-exec .venv/bin/jupyter lab "${options[@]}" Start_Here.ipynb </dev/null
+exec .venv/bin/jupyter lab "${options[@]}" "$root/Start_Here.ipynb" </dev/null

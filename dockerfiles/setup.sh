@@ -1,9 +1,11 @@
 #!/bin/bash
 # What `make` needs around the build. Every failure is one sentence that says what to do.
 #   setup.sh check    the packages that a build needs are here, and BUILD can be written
-#   setup.sh packages install whatever packages.txt lists and is missing
+#   setup.sh packages install what packages.txt lists to build, to run and to test, and is missing
 #   setup.sh venv     make .venv from requirements.txt, unless the one there was made from it
 #   setup.sh cuda     make .cuda from cuda.txt: CUDA's compiler and libraries, for machines that have none
+#   setup.sh hub      make .hub: JupyterHub for a class, from requirements.txt and hub/requirements.txt
+#   setup.sh deb FOLDER   build Debian packages in FOLDER
 #   setup.sh kernelspec BIN FOLDER   write FOLDER/kolo, the kernelspec of BIN/kolo-kernel
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,9 +13,9 @@ lists=dockerfiles
 
 fail() { echo "kolo: $*" >&2; exit 1; }
 
-# The packages of packages.txt, or only those under the heading "# $1".
+# The packages under the heading "# $1" of packages.txt.
 listed() {
-    awk -v part="# ${1:-}" '/^#/ { inside = (part == "# " || $0 == part) } !/^#/ && NF && inside { print $1 }' \
+    awk -v part="# $1" '/^#/ { inside = $0 == part } !/^#/ && NF && inside { print $1 }' \
         "$lists/packages.txt"
 }
 
@@ -33,11 +35,14 @@ check() {
     ((${#absent[@]} == 0)) || fail "the build needs ${absent[*]}: run 'make setup', which installs what is missing."
 }
 
-packages() {
+packages() { install_missing 'to build' 'to run' 'to test and to develop'; }
+
+# The packages of these parts of the list that are missing.
+install_missing() {
     command -v dpkg-query >/dev/null ||
         fail "setup knows Debian's packages only: install what $lists/packages.txt lists, then run 'make build'."
-    local absent sudo=()
-    mapfile -t absent < <(missing $(listed))
+    local part absent sudo=()
+    mapfile -t absent < <(missing $(for part; do listed "$part"; done))
     ((${#absent[@]})) || return 0
     if ((EUID)); then
         sudo=(sudo)
@@ -117,6 +122,41 @@ cuda() {
     cp $lists/cuda.txt .cuda/made-from
 }
 
+# .hub/made-from is written last, as in .venv. JupyterHub starts JupyterLab from the same environment.
+hub() {
+    local log wanted
+    wanted=$(cat $lists/requirements.txt $lists/hub/requirements.txt)
+    [[ $(cat .hub/made-from 2>/dev/null) != "$wanted" ]] || return 0
+    echo "Making .hub with JupyterHub; this takes a minute."
+    rm -rf .hub
+    log=$(mktemp)
+    if ! { /usr/bin/python3 -m venv .hub &&
+        .hub/bin/pip install --no-input -r $lists/requirements.txt -r $lists/hub/requirements.txt; } >"$log" 2>&1 </dev/null; then
+        rm -rf .hub
+        fail "pip could not fill .hub ($(grep -E -o -m 1 'ERROR: .*' "$log" || tail -n 1 "$log")):" \
+            "check the network, the disk and pip's settings, then run this again."
+    fi
+    rm "$log"
+    echo "$wanted" >.hub/made-from
+}
+
+# Builds Debian packages of the files that git knows, as they are here.
+deb() {
+    local folder=$1 log tree
+    install_missing 'to build' 'to package'
+    git rev-parse --git-dir >/dev/null 2>&1 || fail "make deb packages what git knows, and $PWD is no checkout: clone Kolo with git."
+    rm -rf "$folder" && mkdir -p "$folder"
+    tree=$folder/kolo log=$folder/build.log
+    mkdir "$tree"
+    git ls-files -z | xargs -0 cp --parents -t "$tree"
+    cp -r dockerfiles/debian "$tree/debian"
+    echo "Building the packages; this takes some minutes. The log is $log."
+    (cd "$tree" && env -u BUILD -u CFLAGS -u MAKELEVEL -u MAKEFLAGS -u MAKEOVERRIDES dpkg-buildpackage -us -uc -b) >"$log" 2>&1 </dev/null ||
+        fail "the packages could not be built ($(grep -m 1 -E 'error: |Error [0-9]' "$log" || tail -n 1 "$log")): read $log."
+    rm -rf "$tree"
+    ls "$folder"/*.deb
+}
+
 # Leaves what is there alone when it is the same: in a container .venv is read-only to the user.
 kernelspec() {
     local new
@@ -137,6 +177,6 @@ PYTHON
 
 command=${1:-}
 case $command in
-check | packages | venv | cuda | kernelspec) shift; "$command" "$@" ;;
-*) fail "setup.sh takes check, packages, venv, cuda or kernelspec" ;;
+check | packages | venv | cuda | hub | deb | kernelspec) shift; "$command" "$@" ;;
+*) fail "setup.sh takes check, packages, venv, cuda, hub, deb or kernelspec" ;;
 esac

@@ -9,7 +9,8 @@
  * ZeroMQ's threads send and receive, so two ranks that send each other a large message do not wait for each other.
  * Messages of one rank arrive in the order of their sending. Two threads of a rank may communicate: one in a collective
  * of the queue (queue.h), the other one with messages or signs of life. Each function of zmq_messages.c takes the lock.
- * As in tf.distribute nothing is encrypted: the workers' network must be one that only trusted people use.
+ * With KOLO_CLUSTER_KEY all connections are encrypted and authenticated (zmq_curve.h). Without it nothing is, as in
+ * tf.distribute: the workers' network must then be one that only trusted people use.
  *
  * Read comm.h, call.h and tf_config.h first. */
 #ifndef KOLO_COMM_ZMQ_COMM_H

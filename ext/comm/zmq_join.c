@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "comm/zmq_comm.h"
+#include "comm/zmq_curve.h"
 #include "core/clock.h"
 #include "core/plugin.h"
 
@@ -45,7 +46,7 @@ static kolo_status open_socket(zmq_comm *me, int type, int number, void **socket
     zmq_setsockopt(*socket, ZMQ_HEARTBEAT_TIMEOUT, &silence, sizeof silence);
     if (zmq_socket_monitor(*socket, reports, ZMQ_EVENT_DISCONNECTED) != 0 || zmq_connect(*monitor, reports) != 0)
         return failed("cannot watch a socket");
-    return KOLO_OK;
+    return kolo_zmq_encrypt(*socket, type == ZMQ_ROUTER);
 }
 
 /* Whether the address is one of this host alone, at which no other host need reach the rank. */
@@ -218,8 +219,9 @@ static kolo_status wait_for_all(zmq_comm *me)
         if (tell) fprintf(stderr, "rank %d waits for %s\n", me->comm.rank, missing);
         said = said || tell;
         if (late)
-            return kolo_fail(KOLO_COMM, "TF_CONFIG: after %g s (KOLO_STALL_LIMIT) rank %d still waits for %s",
-                             me->stall_limit, me->comm.rank, missing);
+            return kolo_fail(KOLO_COMM, "TF_CONFIG: after %g s (KOLO_STALL_LIMIT) rank %d still waits for %s%s",
+                             me->stall_limit, me->comm.rank, missing,
+                             kolo_zmq_encrypts() ? "; all ranks need the same KOLO_CLUSTER_KEY" : "");
         KOLO_TRY(kolo_zmq_pump(me, 100));
         KOLO_TRY(take_answers(me));
         KOLO_TRY(kolo_zmq_check_peers(me));

@@ -95,8 +95,10 @@ const char *kolo_status_name(kolo_status status);
  * TF_CONFIG is TensorFlow's variable for processes that are started each by itself, in any order:
  *     {"cluster": {"worker": ["one:2222", "two:2222"]}, "task": {"type": "worker", "index": 0}}
  * The ranks are the "chief", if there is one, and the "worker"s in their order. They wait for each other for
- * KOLO_STALL_LIMIT seconds. An "evaluator" is rank 0 of 1; a "ps" is refused. Connections are not encrypted, as in
- * TensorFlow: use them in a network of people whom you trust. A launcher's ranks ignore the variable. */
+ * KOLO_STALL_LIMIT seconds. An "evaluator" is rank 0 of 1; a "ps" is refused. KOLO_CLUSTER_KEY, 64 hexadecimal
+ * digits that all ranks share (openssl rand -hex 32), encrypts and authenticates all connections by CurveZMQ. Without
+ * it nothing is encrypted, as in TensorFlow: use that in a network of people whom you trust. A launcher's ranks ignore
+ * both variables. */
 #define kolo_init(argc, argv) kolo_init_at(argc, argv, KOLO_HERE)
 kolo_status kolo_init_at(int *argc, char ***argv, kolo_here here);
 

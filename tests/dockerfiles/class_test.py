@@ -1,4 +1,4 @@
-"""class.sh with a docker that is made up: who gets what, and that wrong use is one sentence."""
+"""kolo-class with a docker that is made up: who gets what, and that wrong use is one sentence."""
 import json
 import os
 import re
@@ -8,8 +8,8 @@ import pytest
 
 from workshop import ROOT, run
 
-CLASS = ROOT / "dockerfiles/class.sh"
-# Keeps {container: its options} in containers.json, as far as class.sh asks for it.
+CLASS = ROOT / "dockerfiles/kolo-class"
+# Keeps {container: its options} in containers.json, as far as kolo-class asks for it.
 DOCKER = """#!{python}
 import json, os, sys
 here, words = os.path.dirname(sys.argv[0]), sys.argv[1:]
@@ -37,7 +37,7 @@ json.dump(there, open(file, "w"))
 
 @pytest.fixture
 def school(tmp_path):
-    """class.sh's answer to words, and the containers there are then."""
+    """kolo-class's answer to words, and the containers there are then."""
     docker = tmp_path / "bin/docker"
     docker.parent.mkdir()
     docker.write_text(DOCKER.format(python=sys.executable))
@@ -90,7 +90,7 @@ def test_stop_and_forget(school):
 
 
 @pytest.mark.parametrize("words, environment, sentence", [
-    ([], {}, "class.sh takes start, list, stop or forget"),
+    ([], {}, "kolo-class takes start, list, stop, forget, preflight, board, invite, push or results"),
     (["start"], {}, "start wants a number up to 999 or a file of names, got ''"),
     (["start", "0"], {}, "start wants at least one learner, got '0'"),
     (["start", "2"], {"GPUS": "all"}, "GPUS is how many GPUs this machine has, got 'all'"),

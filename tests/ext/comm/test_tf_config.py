@@ -21,6 +21,29 @@ def test_every_operation(program, ranks, mode):
     assert_all_pass(by_hand.run([program, mode], ranks))
 
 
+KEY, OTHER_KEY = "5a" * 32, "a5" * 32
+
+
+def test_encrypted_ranks(program):
+    assert_all_pass(by_hand.run([program, "check"], 3, KOLO_CLUSTER_KEY=KEY))
+
+
+@pytest.mark.parametrize("other", [OTHER_KEY, ""], ids=["another", "none"])
+def test_a_process_without_the_key_stays_out(program, other):
+    cluster = {"worker": by_hand.free_addresses(2)}
+    processes = [by_hand.start([program, "check"], cluster, "worker", i, KOLO_STALL_LIMIT="2", KOLO_CLUSTER_KEY=key)
+                 for i, key in enumerate((KEY, other))]
+    outcomes = by_hand.finish(processes)
+    assert [code for _, _, code in outcomes] == [1, 1]
+    assert f"waits for rank 1 ({cluster['worker'][1]}); all ranks need the same KOLO_CLUSTER_KEY" in outcomes[0][1]
+
+
+def test_a_malformed_key(program):
+    [(_, err, code)] = by_hand.finish([by_hand.start([program, "check"], {"worker": by_hand.free_addresses(2)}, "worker", 0,
+                                                     KOLO_CLUSTER_KEY="secret")])
+    assert code != 0 and "KOLO_CLUSTER_KEY: wanted 64 hexadecimal digits (openssl rand -hex 32), got 6 characters" in err
+
+
 def test_process_sets_and_join_are_refused(program):
     outcomes = by_hand.run([program, "refused"], 2)
     for _, err, code in outcomes:

@@ -1,0 +1,100 @@
+#define _GNU_SOURCE
+#include "board/board.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANSWER_MOST = 16 << 20 };
+
+typedef struct {
+    char *text;
+    size_t size;
+} answer;
+
+static size_t gather(char *data, size_t one, size_t count, void *into)
+{
+    answer *a = into;
+    size_t more = one * count;
+    char *larger = a->size + more < ANSWER_MOST ? realloc(a->text, a->size + more + 1) : NULL;
+    if (!larger) return 0;
+    memcpy(larger + a->size, data, more);
+    a->text = larger;
+    a->size += more;
+    larger[a->size] = '\0';
+    return more;
+}
+
+static void set_request(CURL *curl, const char *url, const char *body, double seconds, answer *into)
+{
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(seconds * 1000));
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, gather);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, into);
+    if (body) curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+}
+
+/* The board's own sentence, without its line end, where it refused. */
+static bool accepted(CURL *curl, CURLcode code, answer *a, char why[static 200])
+{
+    long status = 0;
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    if (code != CURLE_OK) {
+        snprintf(why, 200, "%s", curl_easy_strerror(code));
+    } else if (status != 200) {
+        size_t length = a->text ? strcspn(a->text, "\r\n") : 0;
+        snprintf(why, 200, "status %ld%s%.*s", status, length ? ": " : "", (int)(length < 150 ? length : 150),
+                 a->text ? a->text : "");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+char *board_request(const char *url, const char *path, const char *body, double seconds, char why[static 200])
+{
+    answer a = {0};
+    char *whole = NULL;
+    size_t length = strlen(url);
+    while (length && url[length - 1] == '/') length--;
+    CURL *curl = curl_easy_init();
+    bool done = curl && asprintf(&whole, "%.*s%s", (int)length, url, path) > 0;
+    if (done) {
+        set_request(curl, whole, body, seconds, &a);
+        done = accepted(curl, curl_easy_perform(curl), &a, why);
+    } else {
+        snprintf(why, 200, "no memory");
+    }
+    curl_easy_cleanup(curl);
+    free(whole);
+    if (done && !a.text) a.text = strdup("");
+    if (done) return a.text;
+    free(a.text);
+    return NULL;
+}
+
+int board_push(const char *url, const char *text)
+{
+    char why[200];
+    json_t *message = json_pack("{s:s}", "text", text);
+    char *body = message ? json_dumps(message, JSON_COMPACT) : NULL;
+    json_decref(message);
+    if (!body) return board_say(BOARD_WRONG_USE, "the message is not UTF-8");
+    char *reply = board_request(url, "/messages", body, 10, why);
+    free(body);
+    free(reply);
+    return reply ? BOARD_OK : board_say(BOARD_FAILED, "the message was not pushed: %s", why);
+}
+
+int board_results(const char *url)
+{
+    char why[200];
+    char *csv = board_request(url, "/results.csv", NULL, 30, why);
+    if (!csv) return board_say(BOARD_FAILED, "the results could not be read: %s", why);
+    bool written = fputs(csv, stdout) >= 0 && fflush(stdout) == 0;
+    free(csv);
+    return written ? BOARD_OK : board_say(BOARD_FAILED, "the results could not be written to the output");
+}

@@ -1,0 +1,98 @@
+"""A class of accounts on this machine: each has its own files, cores and memory, and none disturbs another."""
+import os
+import re
+import subprocess
+import urllib.error
+from pathlib import Path
+
+import patience
+import pytest
+
+from dockerfiles.remote_kernel import RemoteKernel
+from workshop import ROOT, run
+
+CLASS = ROOT / "dockerfiles/kolo-class"
+GROUPS = [Path("/sys/fs/cgroup/cgroup.subtree_control"), Path("/sys/fs/cgroup/memory")]
+readable = subprocess.run(["su", "-s", "/bin/sh", "nobody", "-c", f"test -x {ROOT}/.venv/bin/jupyter"], capture_output=True).returncode == 0
+pytestmark = [
+    pytest.mark.long("accounts are made, and a JupyterLab starts in each"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root makes accounts"),
+    pytest.mark.skipif(not any(os.access(group, os.W_OK) for group in GROUPS), reason="no control group can be written here"),
+    pytest.mark.skipif(not readable, reason="this checkout cannot be read by other accounts"),
+]
+NAMES = ["testone", "testtwo", "testthree"]
+ENVIRONMENT = {**os.environ, "WITH": "users", "CPUS": "1", "MEMORY": "1500m", "PORT": "19301"}
+
+
+def school(*words):
+    # A server that goes on must not hold the test's pipes open.
+    return patience.run([str(CLASS), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
+
+
+def answers(url):
+    try:
+        RemoteKernel.ask(type("Site", (), {"site": re.match(r"http://[^/]+", url)[0], "token": url.split("token=")[1]}), "/api/kernelspecs")
+        return True
+    except (urllib.error.URLError, ConnectionError):
+        return False
+
+
+@pytest.fixture(scope="module")
+def urls(tmp_path_factory):
+    names = tmp_path_factory.mktemp("class") / "names"
+    names.write_text("\n".join(NAMES) + "\n")
+    done = school("start", str(names))
+    try:
+        assert done.returncode == 0, done.stderr
+        found = dict(re.findall(r"^(\S+) .*(http://\S+)$", done.stdout, re.MULTILINE))
+        assert [found[name] for name in NAMES]
+        for name in NAMES:
+            assert patience.until(lambda: answers(found[name]), 240), name
+        yield found
+    finally:
+        school("forget", *NAMES)
+
+
+def test_each_has_c_and_files_of_its_own(urls):
+    for name in NAMES:
+        kernel = RemoteKernel(urls[name])
+        assert kernel.run("6 * 7") == ("ok", "42")
+        assert f"kolo-{name}" in kernel.run("!id -un")[1]
+        assert kernel.run("!ls Start_Here.ipynb && touch mine")[0] == "ok"
+        other = NAMES[NAMES.index(name) - 1]
+        assert "Permission denied" in kernel.run(f"!ls /home/kolo-{other}/kolo")[1]
+        kernel.close()
+
+
+def test_a_loop_and_full_memory_do_not_disturb_another(urls):
+    looping, greedy, calm = (RemoteKernel(urls[name]) for name in NAMES)
+    looping.send("#include <pthread.h>\nvoid *spin(void *x) { for (;;) ; return x; }\npthread_t t[8];\n"
+                 "for (int i = 0; i < 8; i++) pthread_create(t + i, NULL, spin, NULL);\nspin(NULL);")
+    # A cell of the greedy one ends, since the account's memory does.
+    status, shown = greedy.run("#include <stdlib.h>\n#include <string.h>\nfor (;;) memset(malloc(64 << 20), 1, 64 << 20);")
+    assert status == "error" and "memory" in shown.lower(), shown
+    assert greedy.run("1 + 1") == ("ok", "2"), "the learner's own kernel goes on"
+    assert calm.run("6 * 7") == ("ok", "42")
+    for kernel in (looping, greedy, calm):
+        kernel.close()
+
+
+def test_a_stop_keeps_what_was_written(urls):
+    done = school("stop", NAMES[0])
+    assert done.returncode == 0, done.stderr
+    states = dict(re.findall(r"^(\S+) +(running|stopped) ", school("list").stdout, re.MULTILINE))
+    assert states[NAMES[0]] == "stopped" and states[NAMES[1]] == "running"
+    assert Path(f"/home/kolo-{NAMES[0]}/kolo/mine").exists()
+
+
+def test_a_name_that_is_not_in_the_class(urls):
+    done = school("stop", "nobodyhere")
+    assert done.returncode == 1 and done.stderr == "kolo: there is no learner 'nobodyhere' in this class.\n"
+
+
+def test_forgotten_learners_leave_nothing(urls):
+    assert school("forget", *NAMES).returncode == 0
+    for name in NAMES:
+        assert run(["getent", "passwd", f"kolo-{name}"]).returncode == 2
+        assert not Path(f"/home/kolo-{name}").exists() and not Path(f"/var/lib/kolo-class/{name}").exists()
+        assert not list(Path("/sys/fs/cgroup").glob(f"*/kolo-{name}"))
