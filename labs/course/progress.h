@@ -125,7 +125,9 @@ static inline void course_progress(void)
         printf("%-3s %-30s %4d of %d   %s\n", lesson->number, lesson->title, done, exercises,
                course_has_passed(passed, lesson->number, "quiz") ? "passed" : "-");
     }
-    if (kept) printf("Kept in %s.\n", path);
+    if (kept)
+        printf("Kept in %s.\n",
+               getenv("KOLO_PROGRESS") ? "the file that KOLO_PROGRESS names" : "~/.local/share/kolo/progress.json");
     json_decref(all);
 }
 
