@@ -31,6 +31,19 @@ static inline lesson_7_end lesson_7_launch(const char *command)
     return end;
 }
 
+/* Compares a guess with a value that is not measured here; `origin` says what it is: "published", "modelled". */
+static inline void lesson_7_compare(const char *what, double guess, const char *origin, double value, double tolerance,
+                                    const char *unit)
+{
+    bool guessed = guess != 0 && !isnan(guess);
+    printf("%s: ", what);
+    if (guessed) printf("your guess "), course_number(guess, unit), printf(", ");
+    printf("%s ", origin), course_number(value, unit);
+    if (!guessed) printf(". Type your guess first, and run its cell and this one.\n");
+    else if (fabs(guess - value) <= tolerance * fabs(value)) printf(": close.\n");
+    else printf(": your guess is too %s.\n", guess < value ? "low" : "high");
+}
+
 /* Where rank `rank` of a job lands whose hosts have `slots` each: its host, and its number on that host. */
 static inline int lesson_7_host(int rank, int slots)
 {
@@ -40,6 +53,28 @@ static inline int lesson_7_host(int rank, int slots)
 static inline int lesson_7_local_rank(int rank, int slots)
 {
     return rank % slots;
+}
+
+/* The number that stands in a log behind `words`; NaN: they are not there. */
+static inline double lesson_7_logged(const char *log, const char *words, const char *format)
+{
+    char command[LESSON_7_LINE], line[LESSON_7_LINE];
+    int number = 0;
+    snprintf(command, sizeof command, "cat '%s'", log);
+    return lesson_7_says(command, words, line, sizeof line) && sscanf(strstr(line, words), format, &number) == 1 ? number
+                                                                                                                : NAN;
+}
+
+/* The steps that were done when a restarted job went on: "Goes on with epoch 1/2, 6/10 steps done". */
+static inline double lesson_7_steps_done(const char *log)
+{
+    return lesson_7_logged(log, "Goes on with epoch", "Goes on with epoch %*d/%*d, %d");
+}
+
+/* The rank that kolorun named as the first that failed: "kolorun: rank 2 (host, pid 123): exited with code 1". */
+static inline double lesson_7_named(const char *log)
+{
+    return lesson_7_logged(log, "kolorun: rank ", "kolorun: rank %d");
 }
 
 /* ------------------------------------------------------------------------------------------ published and modelled */
