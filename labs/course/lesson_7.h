@@ -61,8 +61,9 @@ static inline double lesson_7_logged(const char *log, const char *words, const c
     char command[LESSON_7_LINE], line[LESSON_7_LINE];
     int number = 0;
     snprintf(command, sizeof command, "cat '%s'", log);
-    return lesson_7_says(command, words, line, sizeof line) && sscanf(strstr(line, words), format, &number) == 1 ? number
-                                                                                                                : NAN;
+    return lesson_7_says(command, words, line, sizeof line) && sscanf(strstr(line, words), format, &number) == 1
+               ? number
+               : NAN;
 }
 
 /* The steps that were done when a restarted job went on: "Goes on with epoch 1/2, 6/10 steps done". */
@@ -97,9 +98,9 @@ static const lesson_7_network lesson_7_networks[] = {
 static inline double lesson_7_efficiency(const lesson_7_network *network, const char *links, int devices)
 {
     kolo_link_model *model = kolo_link_model_open("pcie-4", .hosts = devices > 4 ? devices / 4 : 1, .network = links);
-    kolo_modelled_step step = kolo_link_model_step(
-        model, 64 / network->images_per_second, 4 * network->weights, .devices = devices, .bucket_bytes = 64e6,
-        .early = network->early, .algorithm = KOLO_ALGORITHM_RING);
+    kolo_modelled_step step =
+        kolo_link_model_step(model, 64 / network->images_per_second, 4 * network->weights, .devices = devices,
+                             .bucket_bytes = 64e6, .early = network->early, .algorithm = KOLO_ALGORITHM_RING);
     kolo_link_model_free(&model);
     return 100 * step.efficiency;
 }
@@ -117,20 +118,23 @@ static inline double lesson_7_breaks(const double *devices, const double *effici
 static inline void lesson_7_hints(void)
 {
     course_hints("7.a", "A hostfile has one line for each host, in the order in which ranks fill them.",
-                 "Behind the name of a host stands how many ranks it may hold: the word slots, an equals sign, a number.",
+                 "Behind the name of a host stands how many ranks it may hold: the word slots, an equals sign, a "
+                 "number.",
                  "Where ssh needs another name than yours, it stands before the host's name with an @ between them.");
-    course_hints("7.b",
-                 "Two options fix the layout: one says how many nodes, the other how many tasks each node gets. Their "
-                 "lines begin with #SBATCH and stand above every command.",
-                 "--signal takes B: for the script's own process, the signal's name, @ and the seconds before the limit.",
-                 "A shell that waits for a program passes no signal on. A shell that is replaced by the program, through "
-                 "the word exec before it, needs to pass nothing on.");
+    course_hints(
+        "7.b",
+        "Two options fix the layout: one says how many nodes, the other how many tasks each node gets. Their "
+        "lines begin with #SBATCH and stand above every command.",
+        "--signal takes B: for the script's own process, the signal's name, @ and the seconds before the limit.",
+        "A shell that waits for a program passes no signal on. A shell that is replaced by the program, through "
+        "the word exec before it, needs to pass nothing on.");
     course_hints("7.c",
                  "Draw the three steps for rank 5: to whom does it send, from whom does it receive? A rank that is no "
                  "leader sends once and receives once.",
                  "The leader receives into an array of its own (malloc), three times, and adds each to its values. The "
                  "sum of a host has to be complete before it leaves the host.",
-                 "In step 2 one leader sends first and receives then; for the other it is the other way round. Keep the "
+                 "In step 2 one leader sends first and receives then; for the other it is the other way round. Keep "
+                 "the "
                  "own sum while the other host's arrives, or add it on one side and send the result back.");
 }
 
@@ -158,7 +162,8 @@ static const course_question lesson_7_questions[COURSE_QUESTIONS] = {
      {"Nothing: it waits for ever", "mpirun, when the rank's process ends",
       "The ranks that wait in a collective, after the stall limit"},
      'c',
-     "A hanging process has not ended, so a launcher alone sees nothing. The others know that they wait, and for whom."},
+     "A hanging process has not ended, so a launcher alone sees nothing. The others know that they wait, and for "
+     "whom."},
 };
 
 #endif

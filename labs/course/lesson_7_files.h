@@ -1,4 +1,5 @@
-/* Lesson 7: the checks of the learner's hostfile (7.a) and of the learner's job script (7.b). Included by lesson_7.h. */
+/* Lesson 7: the checks of the learner's hostfile (7.a) and of the learner's job script (7.b). Included by lesson_7.h.
+ */
 #ifndef COURSE_LESSON_7_FILES_H
 #define COURSE_LESSON_7_FILES_H
 
@@ -6,7 +7,8 @@
 
 #define LESSON_7_LINE 300
 
-/* Copies the first line that a command writes, with stderr, and that has `part`, to line[size]. False: there is none. */
+/* Copies the first line that a command writes, with stderr, and that has `part`, to line[size]. False: there is none.
+ */
 static inline bool lesson_7_says(const char *command, const char *part, char *line, size_t size)
 {
     FILE *pipe = popen(command, "r");
@@ -61,16 +63,15 @@ static inline bool lesson_7_read_hosts(const char *path, lesson_7_placement *p)
     return file != NULL;
 }
 
-/* The name of the mistake for which kolorun refuses a hostfile. */
+/* The name of the mistake for which kolorun refuses a hostfile: "...: wanted NAME slots=N, got 'slot=4'". */
 static inline const char *lesson_7_why_refused(const char *sentence)
 {
-    if (strstr(sentence, "got none")) return "The file has no host yet: a host a line.";
-    if (strchr(sentence, ',')) return "A comma separates hosts behind -H. A hostfile has a line for each host instead.";
-    if (strstr(sentence, "'slot=")) return "The word is slots, with an s, for one slot, too.";
-    const char *got = strstr(sentence, "got '");
-    if (got && strspn(got + 5, "0123456789") && got[5 + strspn(got + 5, "0123456789")] == '\'')
-        return "A number alone has no meaning there: write slots= before it.";
-    if (got && strstr(got, "slots=")) return "A word of that line is wrong; slots=N must have a number.";
+    const char *got = strstr(sentence, "got '") ? strstr(sentence, "got '") + 5 : "";
+    size_t digits = strspn(got, "0123456789");
+    if (strstr(sentence, "got none")) return "The file has no host yet. It needs a line for each host.";
+    if (strchr(got, ',')) return "A comma separates hosts behind -H. A hostfile has a line for each host instead.";
+    if (!strncmp(got, "slot=", 5)) return "The word is slots, with an s, for one slot, too.";
+    if (digits && got[digits] == '\'') return "A number alone has no meaning there: write slots= before it.";
     return "A line has one host: its name, then slots=N, and nothing else.";
 }
 
@@ -184,7 +185,8 @@ static inline long lesson_7_seconds(const char *time)
 {
     long a = 0, b = 0, c = 0;
     int used = 0, count = sscanf(time, "%ld:%ld:%ld", &a, &b, &c);
-    if (count == 3 && sscanf(time, "%ld:%ld:%ld%n", &a, &b, &c, &used) == 3 && !time[used]) return 3600 * a + 60 * b + c;
+    if (count == 3 && sscanf(time, "%ld:%ld:%ld%n", &a, &b, &c, &used) == 3 && !time[used])
+        return 3600 * a + 60 * b + c;
     if (count == 2 && sscanf(time, "%ld:%ld%n", &a, &b, &used) == 2 && !time[used]) return 60 * a + b;
     if (count == 1 && sscanf(time, "%ld%n", &a, &used) == 1 && !time[used]) return 60 * a;
     return 0;
@@ -201,16 +203,19 @@ static inline long lesson_7_number(const char *line, const char *option)
 static inline const char *lesson_7_wrong_request(const lesson_7_job *job)
 {
     if (!job->shebang) return "the first line must name the shell: #!/bin/bash.";
-    if (job->spaced) return "a line begins with # SBATCH: to SLURM that is a comment. The word is #SBATCH, in one piece.";
+    if (job->spaced)
+        return "a line begins with # SBATCH: to SLURM that is a comment. The word is #SBATCH, in one piece.";
     if (job->late) return "an #SBATCH line stands behind a command. SLURM stops reading them at the first command.";
     if (!*job->nodes) return "nothing asks for nodes: --nodes=4, without spaces around the =.";
     if (strcmp(job->nodes, "4")) return "expected 4 nodes.";
-    if (!*job->per_node && *job->tasks) return "--ntasks=32 lets SLURM share 32 tasks among the nodes unevenly. Fix the tasks of each node.";
+    if (!*job->per_node && *job->tasks)
+        return "--ntasks=32 lets SLURM share 32 tasks among the nodes unevenly. Fix the tasks of each node.";
     if (!*job->per_node) return "nothing says how many tasks each node gets; the default is one.";
     if (!strcmp(job->per_node, "32")) return "32 tasks per node on 4 nodes are 128 ranks. Each node has 8 devices.";
     if (strcmp(job->per_node, "8")) return "expected 8 tasks per node, one for each device.";
     if (!*job->time) return "nothing limits the time: --time.";
-    if (lesson_7_seconds(job->time) == 30) return "--time=0:30 and --time=00:30 are 30 seconds: two numbers are minutes:seconds.";
+    if (lesson_7_seconds(job->time) == 30)
+        return "--time=0:30 and --time=00:30 are 30 seconds: two numbers are minutes:seconds.";
     if (lesson_7_seconds(job->time) != 1800) return "expected a limit of 30 minutes.";
     return NULL;
 }
@@ -221,14 +226,22 @@ static inline const char *lesson_7_wrong_signal(const lesson_7_job *job, bool sr
     const char *at = strchr(job->signal, '@');
     long before = at ? strtol(at + 1, NULL, 10) : 0, stop = lesson_7_number(job->launch, "--stop-timeout");
     bool to_shell = !strncmp(job->signal, "B:", 2), term = strstr(job->signal, "TERM") || strstr(job->signal, "15");
-    if (!*job->signal) return "no signal is asked for: without --signal, SLURM ends the job at its limit without warning time.";
+    if (!*job->signal)
+        return "no signal is asked for: without --signal, SLURM ends the job at its limit without warning time.";
     if (!term || before != 120) return "expected the signal TERM, 120 seconds before the limit.";
-    if (srun && to_shell) return "B: sends the signal to the script's shell alone, and srun never gets it. Leave B: out.";
+    if (srun && to_shell)
+        return "B: sends the signal to the script's shell alone, and srun never gets it. Leave B: out.";
     if (srun) return NULL;
-    if (!to_shell) return "without B: SLURM signals only what srun has started. kolorun runs in the script, and is not told. Write B:TERM@120.";
-    if (!job->exec) return "the signal reaches the shell, which waits for kolorun and passes nothing on. Let exec replace the shell by kolorun.";
-    if (!stop) return "kolorun kills the ranks 30 s after the signal unless --stop-timeout says otherwise. Expected 90.";
-    if (stop >= before) return "the ranks get as long as SLURM waits, or longer: SLURM kills them first. Expected --stop-timeout 90.";
+    if (!to_shell)
+        return "without B: SLURM signals only what srun has started. kolorun runs in the script, and is not told. "
+               "Write B:TERM@120.";
+    if (!job->exec)
+        return "the signal reaches the shell, which waits for kolorun and passes nothing on. Let exec replace the "
+               "shell by kolorun.";
+    if (!stop)
+        return "kolorun kills the ranks 30 s after the signal unless --stop-timeout says otherwise. Expected 90.";
+    if (stop >= before)
+        return "the ranks get as long as SLURM waits, or longer: SLURM kills them first. Expected --stop-timeout 90.";
     return stop == 90 ? NULL : "expected --stop-timeout 90.";
 }
 
@@ -238,12 +251,18 @@ static inline const char *lesson_7_wrong_launch(const lesson_7_job *job)
     bool srun = strstr(job->launch, "srun") != NULL, kolorun = strstr(job->launch, "kolorun") != NULL;
     long ranks = lesson_7_number(job->launch, "-np");
     if (!*job->launch) return "no line starts cifar10_slurm.";
-    if (strstr(job->launch, "mpirun")) return "expected kolorun or srun. kolorun calls mpirun itself, and watches over the ranks.";
-    if (!srun && !kolorun) return "the program is started once, on the first node: a batch script runs there alone. kolorun or srun starts 32.";
+    if (strstr(job->launch, "mpirun"))
+        return "expected kolorun or srun. kolorun calls mpirun itself, and watches over the ranks.";
+    if (!srun && !kolorun)
+        return "the program is started once, on the first node: a batch script runs there alone. kolorun or srun "
+               "starts 32.";
     if (srun && kolorun) return "srun starts kolorun 32 times, and each would start all ranks. One of them is enough.";
     if (!strstr(job->launch, "cifar10_slurm")) return "expected cifar10_slurm as the program.";
-    if (kolorun && ranks && ranks != 32) return "-np asks for fewer or more ranks than the allocation has tasks: 4 x 8. Without -np, kolorun takes them all.";
-    if (srun && !strstr(job->launch, "--mpi=pmi")) return "srun alone starts 32 programs that do not find each other. Add --mpi=pmix.";
+    if (kolorun && ranks && ranks != 32)
+        return "-np asks for fewer or more ranks than the allocation has tasks: 4 x 8. Without -np, kolorun takes them "
+               "all.";
+    if (srun && !strstr(job->launch, "--mpi=pmi"))
+        return "srun alone starts 32 programs that do not find each other. Add --mpi=pmix.";
     if (!strstr(job->launch, "--checkpoint")) return "the program saves nothing before its end. Add --checkpoint FILE.";
     return lesson_7_wrong_signal(job, srun);
 }

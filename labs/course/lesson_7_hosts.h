@@ -94,7 +94,7 @@ static inline const char *lesson_7_mistake(const float seen[LESSON_7_ALL])
     if (leaders == 2) return "Both leaders have the sum, and other ranks do not: each leader must send it to its host.";
     if (seen[0] == all) return "Rank 0 has the sum, and rank 4 does not: the leaders must both have the other's sum.";
     if (twice) return "Some values are counted twice: add what arrives exactly once, and send what is not yet added.";
-    if (lesson_7_times(seen[0], 1) == 0 && lesson_7_times(seen[0], 4) == 1)
+    if (lesson_7_times(seen[0], 4) == 1 && lesson_7_times(seen[0], 5) == 0)
         return "The leaders exchanged before they had added the values of their hosts.";
     return "Some ranks' values are missing in the sum.";
 }
@@ -103,16 +103,20 @@ static inline bool lesson_7_judge(const float seen[LESSON_7_ALL], const char *er
 {
     const char *mistake = lesson_7_mistake(seen);
     if (strstr(error, "has waited"))
-        return course_check("7.c", false, "Two ranks wait for each other, or for a message that nobody sends. %s", error);
+        return course_check("7.c", false, "Two ranks wait for each other, or for a message that nobody sends. %s",
+                            error);
     if (mistake)
-        return course_check("7.c", false, "%s Expected 21845 on every rank, got %g on rank 0, %g on rank 1, %g on rank 4.",
-                            mistake, seen[0], seen[1], seen[4]);
+        return course_check("7.c", false,
+                            "%s Expected 21845 on every rank, got %g on rank 0, %g on rank 1, %g on rank 4.", mistake,
+                            seen[0], seen[1], seen[4]);
     if (*error) return course_check("7.c", false, "The first sum was right, a longer one failed: %s", error);
     printf("between the hosts: %.2f times the array\n", crossed);
     if (crossed == 0)
-        return course_check("7.c", false, "The sums are right, but host_send() carried nothing: send with host_send().");
+        return course_check("7.c", false,
+                            "The sums are right, but host_send() carried nothing: send with host_send().");
     return course_check("7.c", crossed <= 2.01,
-                        "The sums are right. But expected at most 2 arrays between the hosts, one each way, got %.2f: only "
+                        "The sums are right. But expected at most 2 arrays between the hosts, one each way, got %.2f: "
+                        "only "
                         "the leaders may send to the other host, and only once each.",
                         crossed);
 }
@@ -122,7 +126,8 @@ static inline void lesson_7_check_by_host(lesson_7_allreduce *learners)
 {
     kolo_init(NULL, NULL);
     if (kolo_size() != LESSON_7_ALL) {
-        if (kolo_rank() == 0) printf("There are %d ranks here, and 8 are wanted: run the cell with %%ranks 8.\n", kolo_size());
+        if (kolo_rank() == 0)
+            printf("There are %d ranks here, and 8 are wanted: run the cell with %%ranks 8.\n", kolo_size());
         return;
     }
     lesson_7_hosts.learners = learners;

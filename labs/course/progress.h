@@ -27,8 +27,8 @@ static const course_lesson course_lessons[] = {
     {"4", "Convergence", "ab"},
     {"5", "Feeding the devices", "ab"},
     {"6", "Asynchronous training", "ab"},
-    {"7", "Beyond one node", "ab"},
-    {"8", "Challenge", "ab"},
+    {"7", "Beyond one node", "abc"},
+    {"8", "Challenge", "abc"},
 };
 #define COURSE_LESSONS ((int)(sizeof course_lessons / sizeof *course_lessons))
 
