@@ -185,22 +185,33 @@ static inline bool challenge_within_noise(const challenge_attempt *a, const chal
     return fabs(a->accuracy - b->accuracy) < 2 * sqrt(a->error * a->error + b->error * b->error);
 }
 
+/* "12.3 s", or "-" for what did not happen. */
+static inline const char *challenge_time(double seconds, char text[16])
+{
+    if (isnan(seconds)) return "-";
+    snprintf(text, 16, "%.1f s", seconds);
+    return text;
+}
+
+static inline void challenge_row(int number, const challenge_attempt *a, const char *mark)
+{
+    char start[16], trained[16], saved[16], score[32] = "nothing saved", updates[16] = "-";
+    if (!isnan(a->accuracy)) snprintf(score, sizeof score, "%.2f +- %.2f %%", 100 * a->accuracy, 100 * a->error);
+    if (!isnan(a->updates)) snprintf(updates, sizeof updates, "%.0f", a->updates);
+    printf("%3d   %-16s  %7s  %7s  %7s  %7s  %s %s\n", number, score, updates, challenge_time(a->start, start),
+           challenge_time(a->trained, trained), challenge_time(a->saved, saved), a->what, mark);
+}
+
 /* Prints all attempts, and which of them the best one does not surely beat. */
 static inline void challenge_table(void)
 {
     static challenge_attempt attempts[LESSON_8_ATTEMPTS];
     int count = challenge_attempts(attempts), best = challenge_best(attempts, count);
     if (!count) printf("There is no attempt yet.\n");
-    else printf("      test accuracy      updates  starts  trained  saved   what changed\n");
+    else printf("      test accuracy     updates   starts  trained    saved  what changed\n");
     for (int i = 0; i < count; i++) {
-        const challenge_attempt *a = &attempts[i];
-        const char *mark = i == best                                                 ? "<- best"
-                           : best >= 0 && challenge_within_noise(a, &attempts[best]) ? "(within noise of it)"
-                                                                                     : "";
-        if (isnan(a->accuracy)) printf("%3d   nothing saved   ", i + 1);
-        else printf("%3d   %6.2f +- %.2f %%", i + 1, 100 * a->accuracy, 100 * a->error);
-        printf("  %7.0f  %4.1f s   %4.1f s  %4.1f s  %s %s\n", a->updates, a->start, a->trained, a->saved, a->what,
-               mark);
+        bool close = best >= 0 && challenge_within_noise(&attempts[i], &attempts[best]);
+        challenge_row(i + 1, &attempts[i], i == best ? "<- best" : close ? "(within noise of the best)" : "");
     }
 }
 
@@ -226,8 +237,10 @@ static inline void challenge_plot(void)
         score[i] = 100 * attempts[i].accuracy;
         best[i] = i ? fmax(best[i - 1], score[i]) : score[i];
     }
-    kolo_plot("Your attempts", .x_label = "attempt", .y_label = "test accuracy, %",
-              .series = {{"each", NULL, score, count}, {"best so far", NULL, best, count}});
+    if (challenge_best(attempts, count) < 0) printf("There is no score to draw yet.\n");
+    else
+        kolo_plot("Your attempts", .x_label = "attempt", .y_label = "test accuracy, %",
+                  .series = {{"each", NULL, score, count}, {"best so far", NULL, best, count}});
 }
 
 /* ------------------------------------------------------------------------------------------ an attempt */
@@ -239,10 +252,11 @@ static inline challenge_attempt challenge_run(const char *source, const char *wh
     challenge_attempt a = {
         .accuracy = NAN, .loss = NAN, .error = NAN, .start = NAN, .trained = NAN, .saved = NAN, .updates = NAN};
     const char *kept = LESSON_8_PROGRAM "-kept.safetensors";
-    double limit = course_pick(60, 4);
+    char start[16], trained[16], saved_at[16];
+    double limit = course_pick(60, 6);
     snprintf(a.what, sizeof a.what, "%s", *what ? what : "-");
     if (!challenge_may_run(source) || !challenge_compile(source)) return a;
-    setenv("CHALLENGE_SECONDS", course_quick() ? "4" : "60", 1);
+    setenv("CHALLENGE_SECONDS", course_quick() ? "6" : "60", 1);
     if (course_quick()) setenv("CHALLENGE_IMAGES", "2000", 1);
     bool saved = challenge_race(course_pick(8, 4), limit, kept);
     a.start = challenge_noted("start"), a.trained = challenge_noted("trained"), a.saved = challenge_noted("saved");
@@ -253,8 +267,8 @@ static inline challenge_attempt challenge_run(const char *source, const char *wh
     else
         printf("test accuracy %.2f +- %.2f %%, loss %.4f, after %.0f updates\n", 100 * a.accuracy, 100 * a.error,
                a.loss, a.updates);
-    printf("seconds: training began at %.1f, ended at %.1f, the file was saved at %.1f, of %.0f\n", a.start, a.trained,
-           a.saved, limit);
+    printf("of %.0f s: training began after %s, ended after %s, the file was saved after %s\n", limit,
+           challenge_time(a.start, start), challenge_time(a.trained, trained), challenge_time(a.saved, saved_at));
     return a;
 }
 
