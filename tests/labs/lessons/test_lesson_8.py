@@ -101,7 +101,6 @@ def test_choices(kernel):
         assert wanted in said and said.count("Exercise 8.c:") == 1, f"{body}\n{said}"
 
 
-@pytest.mark.long("in one of its wrong answers ranks wait for each other")
 def test_averages_over_ranks(kernel):
     assert "4 ranks started" in told(kernel, "%ranks 4")
     for body, wanted in AVERAGES:
