@@ -140,8 +140,13 @@ def test_exercises_are_saved_blank_and_solutions_pass(name):
         assert f"Exercise {exercise}: passed." in solution and f"Exercise {exercise}: not yet." not in solution
 
 
-def test_start_here_leads_to_every_lesson():
-    text = read(START).text
-    for name in LESSONS:
-        assert f"]({name})" in text, name
-    assert "train-images-idx3-ubyte" in read(START).printed(), "saved with MNIST's digits"
+@pytest.mark.parametrize("name", LESSONS)
+def test_start_here_leads_to_every_lesson(name):
+    row = re.search(rf"^\| ({re.escape(number(name))}) \| \[.*\]\({re.escape(name)}\) \|.*\| (\d+) \|$", read(START).text, re.MULTILINE)
+    assert row, "no row in the table of lessons"
+    minutes = re.search(r"\*\*Minutes\.\*\* (\d+)", read(name).cells[0].source)
+    assert row[2] == minutes[1], "the minutes in Start_Here's table and in the lesson"
+
+
+def test_start_here_is_saved_with_mnist():
+    assert "train-images-idx3-ubyte" in read(START).printed()
