@@ -47,13 +47,14 @@ static inline void course_hints(const char *exercise, const char *first, const c
     course_hint_of[i].text[2] = third;
 }
 
-/* Prints the next hint of an exercise; after the third, the third again. */
+/* Prints the next hint of an exercise; after the third, the third again. The hint is not on the first line, which
+ * JupyterLab shows of an output that is folded. */
 static inline void course_hint(const char *exercise)
 {
     for (int i = 0; i < COURSE_EXERCISES_MAX && course_hint_of[i].exercise; i++) {
         if (strcmp(course_hint_of[i].exercise, exercise)) continue;
         int shown = course_hint_of[i].shown, next = shown < COURSE_HINTS ? shown : COURSE_HINTS - 1;
-        printf("Hint %d of %d for %s: %s\n", next + 1, COURSE_HINTS, exercise, course_hint_of[i].text[next]);
+        printf("Hint %d of %d for %s:\n%s\n", next + 1, COURSE_HINTS, exercise, course_hint_of[i].text[next]);
         if (next + 1 < COURSE_HINTS) printf("Run this cell again for a stronger hint.\n");
         course_hint_of[i].shown = next + 1;
         return;

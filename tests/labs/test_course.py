@@ -60,11 +60,15 @@ def test_a_lesson_begins_with_what_computes_here(out, folder):
 @pytest.mark.parametrize("guess, result, said", [
     ("110", "100", "rate: your guess 110 images/s, result 100 images/s: within 20 %."),
     ("50", "100", "too low, by a factor of 2."), ("1500", "1000", "too high, by a factor of 1.5."),
-    ("0", "100", "rate: result 100 images/s. Type your guess first"), ("NAN", "100", "Type your guess first"),
-    ("5", "NAN", "there is no result yet"), ("-1", "2", "too low."), ("1", "0", "too high."),
+    ("0", "100", "rate: type your guess in the cell above"), ("NAN", "100", "type your guess"),
+    ("5", "NAN", "rate: there is no result yet"), ("-1", "2", "too low."), ("1", "0", "too high."),
     ("486914", "486914", "486914 images/s, result 486914 images/s: right.")])  # fmt: skip
 def test_a_prediction_is_compared(out, guess, result, said):
     assert said in out(f'course_compare("rate", {guess}, {result}, 0.2, "images/s");')
+
+
+def test_a_result_is_not_shown_before_it_is_predicted(out):
+    assert "4711" not in out('course_compare("rate", 0, 4711, 0.2, "images/s");')
 
 
 def test_statistics(out):
@@ -90,10 +94,10 @@ def test_a_command_is_run(out):
 
 def test_hints_become_stronger(out):
     out('course_hints("9.a", "Look.", "Look there.", "Add them."); course_hints("9.b", "b1", "b2", "b3");')
-    assert out('course_hint("9.a");') == "Hint 1 of 3 for 9.a: Look.\nRun this cell again for a stronger hint.\n"
+    assert out('course_hint("9.a");') == "Hint 1 of 3 for 9.a:\nLook.\nRun this cell again for a stronger hint.\n"
     assert "Look there." in out('course_hint("9.a");')
     out('course_hints("9.a", "Look.", "Look there.", "Add them.");')
-    assert out('course_hint("9.a");') == out('course_hint("9.a");') == "Hint 3 of 3 for 9.a: Add them.\n"
+    assert out('course_hint("9.a");') == out('course_hint("9.a");') == "Hint 3 of 3 for 9.a:\nAdd them.\n"
     assert "b1" in out('course_hint("9.b");')
     assert "Run the first cell" in out('course_hint("9.z");')
 
