@@ -157,3 +157,27 @@ def test_a_quiz(out, kernel, progress):
     assert not progress.exists()
     assert out('course_answers("9", "AcDba");').endswith("5 of 5 right: the quiz is passed.\n")
     assert json.loads(progress.read_text()) == {"passed": {"9.quiz": True}}
+
+
+def test_the_file_is_in_the_users_data_folder(out, folder):
+    out(f'unsetenv("KOLO_PROGRESS"); setenv("HOME", "{folder}/home", 1); unsetenv("XDG_DATA_HOME");')
+    out('course_check("1.b", true, "no");')
+    assert (folder / "home/.local/share/kolo/progress.json").exists()
+    assert "Kept in ~/.local/share/kolo/progress.json." in out("course_progress();")
+    out(f'setenv("XDG_DATA_HOME", "{folder}/data", 1); course_check("1.b", true, "no");')
+    assert (folder / "data/kolo/progress.json").exists()
+
+
+def test_a_board_hears_only_of_learners_who_joined(out, folder):
+    program = folder / "bin/kolo-board"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >>{folder}/told\n')
+    program.chmod(0o755)
+    out(f'setenv("PATH", "{program.parent}:/usr/bin:/bin", 1); setenv("KOLO_BOARD_FILE", "{folder}/board.json", 1);')
+    out('course_check("1.a", false, "no");')
+    assert not (folder / "told").exists()
+    (folder / "board.json").write_text("{}")
+    out('course_check("1.a", false, "no"); course_hints("1.a", "x", "y", "z"); course_hint("1.a");')
+    out('course_check("1.a", true, "no"); course_quiz("9", five); course_answers("9", "-----");')
+    assert (folder / "told").read_text().splitlines() == [
+        "send 1.a tried 0", "send 1.a hint 1", "send 1.a passed 0", "send 9.quiz tried 0"]
