@@ -31,19 +31,6 @@ static inline lesson_7_end lesson_7_launch(const char *command)
     return end;
 }
 
-/* Compares a guess with a value that is not measured here; `origin` says what it is: "published", "modelled". */
-static inline void lesson_7_compare(const char *what, double guess, const char *origin, double value, double tolerance,
-                                    const char *unit)
-{
-    bool guessed = guess != 0 && !isnan(guess);
-    printf("%s: ", what);
-    if (guessed) printf("your guess "), course_number(guess, unit), printf(", ");
-    printf("%s ", origin), course_number(value, unit);
-    if (!guessed) printf(". Type your guess first, and run its cell and this one.\n");
-    else if (fabs(guess - value) <= tolerance * fabs(value)) printf(": close.\n");
-    else printf(": your guess is too %s.\n", guess < value ? "low" : "high");
-}
-
 /* Where rank `rank` of a job lands whose hosts have `slots` each: its host, and its number on that host. */
 static inline int lesson_7_host(int rank, int slots)
 {

@@ -82,11 +82,11 @@ static inline pid_t challenge_start(int ranks)
     return 0;
 }
 
-/* Waits until the job has ended or `until` seconds after `from`. True if it has ended. */
-static inline bool challenge_wait(pid_t job, double from, double until)
+/* Waits until the job has ended, or `until` seconds after `from`. True if it has ended, with its `status`. */
+static inline bool challenge_wait(pid_t job, double from, double until, int *status)
 {
     while (challenge_clock() - from < until) {
-        if (waitpid(job, NULL, WNOHANG) != 0) return true;
+        if (waitpid(job, status, WNOHANG) != 0) return true;
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
     return false;
@@ -97,14 +97,16 @@ static inline bool challenge_race(int ranks, double limit, const char *kept)
 {
     unlink(CHALLENGE_FILE), unlink(CHALLENGE_LOG), unlink(kept);
     double from = challenge_clock();
+    int status = 0;
     pid_t job = challenge_start(ranks);
     if (!job) return false;
-    bool ended = challenge_wait(job, from, limit);
+    bool ended = challenge_wait(job, from, limit, &status);
     bool saved = link(CHALLENGE_FILE, kept) == 0; /* before the program may write it again */
+    if (ended && status) printf("The program failed; its words are above. What it had saved before counts.\n");
     if (ended) return saved;
     printf("The time is up: the harness ends the job.\n");
     kill(job, SIGTERM);
-    if (!challenge_wait(job, challenge_clock(), 10)) kill(job, SIGKILL), waitpid(job, NULL, 0);
+    if (!challenge_wait(job, challenge_clock(), 10, &status)) kill(job, SIGKILL), waitpid(job, &status, 0);
     return saved;
 }
 
