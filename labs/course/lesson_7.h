@@ -48,9 +48,8 @@ static inline double lesson_7_logged(const char *log, const char *words, const c
     char command[LESSON_7_LINE], line[LESSON_7_LINE];
     int number = 0;
     snprintf(command, sizeof command, "cat '%s'", log);
-    return lesson_7_says(command, words, line, sizeof line) && sscanf(strstr(line, words), format, &number) == 1
-               ? number
-               : NAN;
+    if (!lesson_7_says(command, words, line, sizeof line)) return NAN;
+    return sscanf(strstr(line, words), format, &number) == 1 ? (double)number : (double)NAN;
 }
 
 /* The steps that were done when a restarted job went on: "Goes on with epoch 1/2, 6/10 steps done". */
