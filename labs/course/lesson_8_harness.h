@@ -68,45 +68,68 @@ static inline bool challenge_compile(const char *source)
 
 /* ------------------------------------------------------------------------------------------ the sixty seconds */
 
+/* Starts the compiled program in a process group of its own, with the usual signals. 0, after a sentence: it cannot. */
 static inline pid_t challenge_start(int ranks)
 {
-    char count[16], text[64];
+    char count[16], start[64];
     char *words[] = {"kolorun", "-np", count, "--stop-timeout", "2", LESSON_8_PROGRAM, NULL};
+    posix_spawnattr_t how;
+    sigset_t none;
     pid_t job = 0;
     snprintf(count, sizeof count, "%d", ranks);
-    snprintf(text, sizeof text, "%.6f", challenge_clock());
-    setenv("CHALLENGE_START", text, 1);
+    snprintf(start, sizeof start, "%.6f", challenge_clock());
+    setenv("CHALLENGE_START", start, 1);
     fflush(stdout);
-    if (posix_spawnp(&job, words[0], NULL, NULL, words, environ) == 0) return job;
-    printf("kolorun cannot be started.\n");
-    return 0;
+    sigemptyset(&none);
+    posix_spawnattr_init(&how);
+    posix_spawnattr_setpgroup(&how, 0);
+    posix_spawnattr_setsigmask(&how, &none);
+    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+    int failed = posix_spawnp(&job, words[0], NULL, &how, words, environ);
+    posix_spawnattr_destroy(&how);
+    if (failed) printf("kolorun cannot be started: %s.\n", strerror(failed));
+    return failed ? 0 : job;
 }
 
-/* Waits until the job has ended, or `until` seconds after `from`. True if it has ended, with its `status`. */
+/* Waits until the job has ended, `until` seconds have passed since `from`, or the learner interrupts the cell. True if
+ * the job has ended, with its `status`. */
 static inline bool challenge_wait(pid_t job, double from, double until, int *status)
 {
-    while (challenge_clock() - from < until) {
+    sigset_t asked;
+    while (challenge_clock() - from < until && !(sigpending(&asked) == 0 && sigismember(&asked, SIGINT) == 1)) {
         if (waitpid(job, status, WNOHANG) != 0) return true;
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
     return false;
 }
 
-/* Runs the compiled program. What it has saved when the time is up becomes `kept`; true if there is such a file. */
+/* Ends a job that still runs. */
+static inline void challenge_stop(pid_t job)
+{
+    int status = 0;
+    kill(job, SIGTERM);
+    for (int i = 0; i < 150 && waitpid(job, &status, WNOHANG) == 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    if (kill(job, 0) == 0) kill(-job, SIGKILL), waitpid(job, &status, 0);
+}
+
+/* Runs the compiled program. What it has saved when the time is up becomes `kept`; true if there is such a file. An
+ * interrupt of the cell is held back until the job has ended, which would run on for itself otherwise. */
 static inline bool challenge_race(int ranks, double limit, const char *kept)
 {
+    sigset_t interrupt, before;
     unlink(CHALLENGE_FILE), unlink(CHALLENGE_LOG), unlink(kept);
+    sigemptyset(&interrupt), sigaddset(&interrupt, SIGINT);
+    sigprocmask(SIG_BLOCK, &interrupt, &before);
     double from = challenge_clock();
     int status = 0;
     pid_t job = challenge_start(ranks);
-    if (!job) return false;
-    bool ended = challenge_wait(job, from, limit, &status);
+    bool ended = !job || challenge_wait(job, from, limit, &status);
     bool saved = link(CHALLENGE_FILE, kept) == 0; /* before the program may write it again */
-    if (ended && status) printf("The program failed; its words are above. What it had saved before counts.\n");
-    if (ended) return saved;
-    printf("The time is up: the harness ends the job.\n");
-    kill(job, SIGTERM);
-    if (!challenge_wait(job, challenge_clock(), 10, &status)) kill(job, SIGKILL), waitpid(job, &status, 0);
+    if (!ended && challenge_clock() - from >= limit) printf("The time is up: the harness ends the job.\n");
+    if (!ended) challenge_stop(job);
+    else if (status) printf("The program failed; its words are above. What it had saved before counts.\n");
+    sigprocmask(SIG_SETMASK, &before, NULL);
     return saved;
 }
 
@@ -253,8 +276,8 @@ static inline challenge_attempt challenge_run(const char *source, const char *wh
 {
     challenge_attempt a = {
         .accuracy = NAN, .loss = NAN, .error = NAN, .start = NAN, .trained = NAN, .saved = NAN, .updates = NAN};
-    const char *kept = LESSON_8_PROGRAM "-kept.safetensors";
     char start[16], trained[16], saved_at[16];
+    const char *kept = LESSON_8_PROGRAM "-kept.safetensors";
     double limit = course_pick(60, 6);
     snprintf(a.what, sizeof a.what, "%s", *what ? what : "-");
     if (!challenge_may_run(source) || !challenge_compile(source)) return a;

@@ -1,6 +1,9 @@
 """Lesson 8: what typical wrong answers are told, and that the harness scores what it has measured, and nothing else."""
 import re
+import threading
+from pathlib import Path
 
+import patience
 import pytest
 
 from kernel.driver import ROOT, Kernel
@@ -53,6 +56,7 @@ CHOICES = [
 
 PROGRAM = """#include "challenge.h"
 #include <signal.h>
+#include <unistd.h>
 int main(int argc, char **argv)
 {
     kolo_init(&argc, &argv);
@@ -75,6 +79,7 @@ REFUSED = [
 def kernel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lesson_8")
     kernel = Kernel(KOLO_LAB_QUICK="1")
+    kernel.folder = folder
     told(kernel, f"%cd {folder}")
     header = f'#include "{ROOT}/labs/course/course.h"\n#include "{ROOT}/labs/course/lesson_8.h"\n'
     assert "Lesson 8." in told(kernel, header + 'course_begin("8");\nlesson_8_hints();')
@@ -176,3 +181,22 @@ def test_a_fit_ends_in_time_and_a_bad_file_has_no_score(kernel):
     assert "The time is up" not in said and re.search(r"after [1-9]\d* updates", said), said
     bad = attempt(kernel, 'if (kolo_rank() == 0) fputs("bad", fopen(CHALLENGE_FILE, "w"));', "bad file")
     assert "the attempt has no score" in bad.stdout and "safetensors" in bad.stderr
+
+
+@pytest.mark.long("it starts a job and interrupts it")
+def test_an_interrupt_ends_the_job_with_the_cell(kernel):
+    told(kernel, "%%writefile run/attempt.c\n" + PROGRAM % 'challenge_note("here", getpid()); for (;;) pause();')
+    begun = threading.Thread(target=interrupt_when_begun, args=(kernel,))
+    begun.start()
+    outcome = kernel.run('challenge_run("run/attempt.c", "endless");')
+    begun.join()
+    assert outcome.status == "error" and "KeyboardInterrupt" in outcome.error
+    pid = int(float(told(kernel, 'printf("%.0f", challenge_noted("here"));')))
+    assert patience.until(lambda: not Path(f"/proc/{pid}").exists(), pause=0.1)
+    assert "endless" not in told(kernel, "challenge_table();")
+
+
+def interrupt_when_begun(kernel):
+    log = Path(kernel.folder) / "run/challenge.log"
+    patience.until(lambda: log.exists() and "here" in log.read_text(), pause=0.1)
+    kernel.manager.interrupt_kernel()
