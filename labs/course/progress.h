@@ -22,13 +22,13 @@ typedef struct course_lesson {
 static const course_lesson course_lessons[] = {
     {"1", "Introduction", "ab"},
     {"2.1", "System topology", "ab"},
-    {"2.2", "Collectives", "ab"},
+    {"2.2", "Collectives", "abc"},
     {"3", "Hands-on distributed training", "ab"},
     {"4", "Convergence", "ab"},
     {"5", "Feeding the devices", "ab"},
     {"6", "Asynchronous training", "ab"},
-    {"7", "Beyond one node", "ab"},
-    {"8", "Challenge", "ab"},
+    {"7", "Beyond one node", "abc"},
+    {"8", "Challenge", "abc"},
 };
 #define COURSE_LESSONS ((int)(sizeof course_lessons / sizeof *course_lessons))
 
