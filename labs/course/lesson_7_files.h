@@ -206,6 +206,8 @@ static inline const char *lesson_7_wrong_request(const lesson_7_job *job)
     if (job->spaced)
         return "a line begins with # SBATCH: to SLURM that is a comment. The word is #SBATCH, in one piece.";
     if (job->late) return "an #SBATCH line stands behind a command. SLURM stops reading them at the first command.";
+    if (*job->nodes == '=' || *job->per_node == '=' || *job->time == '=' || *job->signal == '=')
+        return "an option has spaces around its =. SLURM reads --nodes=4 or --nodes 4.";
     if (!*job->nodes) return "nothing asks for nodes: --nodes=4, without spaces around the =.";
     if (strcmp(job->nodes, "4")) return "expected 4 nodes.";
     if (!*job->per_node && *job->tasks)
