@@ -1,7 +1,11 @@
 """Lesson 7's checks: what typical wrong answers are told, and that right ones pass."""
+import json
+import re
+import subprocess
+
 import pytest
 
-from kernel.driver import ROOT, Kernel
+from kernel.driver import BUILD, ROOT, Kernel
 
 HOSTS = [  # (the file, a part of the message)
     ("", "not yet. The file has no host yet"),
@@ -182,3 +186,24 @@ def test_what_a_job_says_is_read(kernel):
                  "kolorun: rank 2 (host, pid 7): exited with code 1")
     assert told(kernel, 'printf("%g %g", lesson_7_steps_done("run/log"), lesson_7_named("run/log"));') == "6 2"
     assert told(kernel, 'printf("%g", lesson_7_named("run/hosts"));') == "nan"
+
+
+def test_the_lesson_models_what_the_program_prints_beside_published_figures(kernel):
+    printed = subprocess.run([BUILD / "bin/link_model", "--published"], capture_output=True, text=True, check=True).stdout
+    for i, title in enumerate(["Horovod, VGG-16", "Horovod, Inception V3", "Horovod, ResNet-101"]):
+        row = re.search(rf"== {title}.*\nmodelled +512 GPUs +\w+ +modelled +([\d.]+) +published +([\d.]+)", printed)
+        said = told(kernel, f'printf("%.4g %g", lesson_7_efficiency(&lesson_7_networks[{i}], "roce-25", 512), '
+                            f'lesson_7_networks[{i}].published);')
+        assert said.split() == [row[1], row[2]], title
+
+
+def test_the_rounds_that_the_text_names(kernel):
+    """Of an all-reduce of 1 MB on 128 hosts of 8 GPUs."""
+    said = told(kernel, """kolo_link_model *cluster = kolo_link_model_open("dgx-1v", .hosts = 128, .network = "ib-edr");
+kolo_algorithm ways[] = {KOLO_ALGORITHM_RING, KOLO_ALGORITHM_HIERARCHICAL, KOLO_ALGORITHM_TREE};
+for (int i = 0; i < 3; i++) printf("%d ", (int)kolo_link_model_time(cluster, 1e6, .algorithm = ways[i]).rounds);
+kolo_link_model_free(&cluster);""")
+    assert said.split() == ["2046", "268", "35"]
+    text = json.loads((ROOT / "labs/7.Beyond-One-Node.ipynb").read_text())
+    words = "".join("".join(cell["source"]) for cell in text["cells"])
+    assert "The ring needs 2,046 rounds, the hierarchical way 268, the tree 35 for 1 MB" in words
