@@ -62,7 +62,7 @@ static inline bool challenge_may_run(const char *source)
 static inline bool challenge_compile(const char *source)
 {
     char here[] = __FILE__;
-    return course_run("clang -O2 -I'%s' -o " LESSON_8_PROGRAM " '%s' $(pkg-config --cflags --libs kolo) -lm",
+    return course_run("cc -O2 -I'%s' -o " LESSON_8_PROGRAM " '%s' $(pkg-config --cflags --libs kolo) -lm",
                       dirname(here), source) == 0;
 }
 
