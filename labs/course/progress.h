@@ -22,7 +22,7 @@ typedef struct course_lesson {
 static const course_lesson course_lessons[] = {
     {"1", "Introduction", "ab"},
     {"2.1", "System topology", "ab"},
-    {"2.2", "Collectives", "ab"},
+    {"2.2", "Collectives", "abc"},
     {"3", "Hands-on distributed training", "ab"},
     {"4", "Convergence", "ab"},
     {"5", "Feeding the devices", "ab"},
