@@ -16,6 +16,15 @@ static const double lesson_bandwidth_off[] = {783.95, 9.56, 14.43, 14.46, 14.47,
                     lesson_latency_off[] = {1.78, 17.52, 16.41, 16.43, 17.35, 16.88, 17.34, 16.85},
                     lesson_latency_on[] = {1.76, 1.62, 1.61, 2.01, 2.02, 18.44, 19.15, 19.34};
 
+/* What nvidia-smi prints for a pair: NVLinks, or SYS on the way between the processors. (The model's kind is that of
+ * the narrowest link of the way, which is PCIe there.) */
+static inline const char *lesson_link(kolo_modelled_pair pair)
+{
+    static char name[sizeof pair.kind];
+    snprintf(name, sizeof name, "%s", strncmp(pair.kind, "NV", 2) == 0 ? pair.kind : "SYS");
+    return name;
+}
+
 /* Prints which link connects each pair of a machine's eight GPUs, as `nvidia-smi topo -m` does. */
 static inline void lesson_print_links(const char *machine)
 {
@@ -24,7 +33,8 @@ static inline void lesson_print_links(const char *machine)
     for (int b = 0; b < LESSON_GPUS; b++) printf(" GPU%-2d", b);
     for (int a = 0; a < LESSON_GPUS; a++) {
         printf("\nGPU%-6d", a);
-        for (int b = 0; b < LESSON_GPUS; b++) printf(" %-5s", a == b ? "X" : kolo_link_model_pair(model, a, b).kind);
+        for (int b = 0; b < LESSON_GPUS; b++)
+            printf(" %-5s", a == b ? "X" : lesson_link(kolo_link_model_pair(model, a, b)));
     }
     printf("\n\n");
     kolo_link_model_free(&model);
@@ -46,7 +56,7 @@ static inline lesson_pair lesson_dgx1(int a, int b, bool peer_access)
     kolo_link_model *model = kolo_link_model_open("dgx-1v", .no_peer_access = !peer_access);
     kolo_modelled_pair modelled = kolo_link_model_pair(model, a, b);
     kolo_link_model_free(&model);
-    snprintf(pair.link, sizeof pair.link, "%s", modelled.kind);
+    snprintf(pair.link, sizeof pair.link, "%s", lesson_link(modelled));
     pair.both_ways = modelled.both_ways, pair.latency = modelled.latency, pair.origin = "modelled";
     if (other == 0) return pair;
     pair.both_ways = peer_access ? lesson_bandwidth_on[other] : lesson_bandwidth_off[other];
@@ -66,10 +76,10 @@ static inline lesson_pair lesson_dgx1_pair(int a, int b)
     return pair;
 }
 
-/* A DGX-1 as a report that a notebook draws as heat maps. */
+/* A DGX-1 as a report that a notebook draws as heat maps. The published program copied 40,000,000 integers. */
 static inline kolo_bandwidth_report lesson_dgx1_map(void)
 {
-    kolo_bandwidth_report map = {.count = LESSON_GPUS, .gpus = true};
+    kolo_bandwidth_report map = {.count = LESSON_GPUS, .gpus = true, .bytes = 160000000};
     for (int a = 0; a < LESSON_GPUS; a++) {
         snprintf(map.name[a], sizeof map.name[a], "gpu:%d", a);
         for (int b = 0; b < LESSON_GPUS; b++) {
@@ -94,19 +104,38 @@ static inline double lesson_spread(const kolo_bandwidth_report *here)
     return here->count > 1 ? most / least : NAN;
 }
 
+/* The number of different connections in a table, without that of a device to itself. */
+static inline int lesson_kinds(const kolo_topology_report *report)
+{
+    char seen[KOLO_PEERS_MAX * KOLO_PEERS_MAX][8];
+    int kinds = 0;
+    for (int a = 0; a < report->count; a++)
+        for (int b = 0; b < report->count; b++) {
+            int i = 0;
+            while (i < kinds && strcmp(seen[i], report->between[a][b].name) != 0) i++;
+            if (a != b && i == kinds) snprintf(seen[kinds++], sizeof seen[0], "%s", report->between[a][b].name);
+        }
+    return kinds;
+}
+
 /* ---------------------------------------------------------------- exercise 2.1.a: the local rank */
 
-/* The host of each rank in four jobs of four ranks. */
-static const char lesson_hosts[LESSON_JOBS][LESSON_RANKS][LESSON_HOST] = {{"node1", "node1", "node2", "node2"},
-                                                                          {"node1", "node10", "node1", "node10"},
-                                                                          {"node3", "node2", "node2", "node2"},
-                                                                          {"node1", "node1", "node1", "node1"}};
+/* The host of a rank in one of four jobs of four ranks. The table is in the function, since a rank's process has the
+ * functions of a notebook, but not the values of its variables. */
+static inline const char *lesson_host(int job, int rank)
+{
+    static const char hosts[LESSON_JOBS][LESSON_RANKS][LESSON_HOST] = {{"node1", "node1", "node2", "node2"},
+                                                                       {"node1", "node10", "node1", "node10"},
+                                                                       {"node3", "node2", "node2", "node2"},
+                                                                       {"node1", "node1", "node1", "node1"}};
+    return hosts[job][rank];
+}
 
 /* The ranks from … to-1 that are on the rank's host. */
 static inline double lesson_same_host(int job, int rank, int from, int to)
 {
     int count = 0;
-    for (int r = from; r < to; r++) count += strcmp(lesson_hosts[job][r], lesson_hosts[job][rank]) == 0;
+    for (int r = from; r < to; r++) count += strcmp(lesson_host(job, r), lesson_host(job, rank)) == 0;
     return count;
 }
 
@@ -115,19 +144,28 @@ static inline int lesson_local_rank_mistakes(lesson_mistake *mistakes)
 {
     static const char *const sentences[] = {
         "It returns -1: the function is not written yet.",
-        "That is the rank, or every host was taken for the same one. Compare whole names: node1 and node10 differ.",
+        "That is the rank, or every host was taken for the same one. Count only ranks whose host has the same name.",
         "You counted all ranks of the host. That is the local size. Count only the ranks below your own.",
         "You counted yourself, too. Local ranks begin at 0.",
         "You counted the ranks above your own. Count those below.",
         "You counted the lower ranks of other hosts. strcmp() returns 0 if two names are equal.",
         "That is the rank modulo 2. It is right where ranks fill one host after the other, and wrong elsewhere.",
+        "Only the beginnings of the names were compared. Compare whole names: node1 and node10 differ.",
         "It is 0 on every rank. Did the names of all ranks arrive in the array, and does each part have 16 bytes?"};
     int count = (int)(sizeof sentences / sizeof *sentences);
     for (int m = 0; m < count; m++) mistakes[m].sentence = sentences[m];
     for (int i = 0; i < LESSON_JOBS * LESSON_RANKS; i++) {
         int job = i / LESSON_RANKS, rank = i % LESSON_RANKS;
         double below = lesson_same_host(job, rank, 0, rank), size = lesson_same_host(job, rank, 0, LESSON_RANKS);
-        double results[] = {-1, rank, size, below + 1, size - 1 - below, rank - below, rank % 2, 0};
+        double results[] = {-1,
+                            rank,
+                            size,
+                            below + 1,
+                            size - 1 - below,
+                            rank - below,
+                            rank % 2,
+                            lesson_same_host(job % 2 ? 3 : job, rank, 0, rank),
+                            0};
         for (int m = 0; m < count; m++) mistakes[m].result[i] = results[m];
     }
     return count;
@@ -136,16 +174,16 @@ static inline int lesson_local_rank_mistakes(lesson_mistake *mistakes)
 /* Says whether got[4 jobs × 4 ranks] is right; if not, the first wrong answer and the mistake. */
 static inline void lesson_judge_local_rank(const double *got)
 {
-    lesson_mistake mistakes[8];
+    lesson_mistake mistakes[9];
     int count = lesson_local_rank_mistakes(mistakes), cases = LESSON_JOBS * LESSON_RANKS;
     for (int i = 0; i < cases; i++) {
         int job = i / LESSON_RANKS, rank = i % LESSON_RANKS;
         double wanted = lesson_same_host(job, rank, 0, rank);
-        const char(*host)[LESSON_HOST] = lesson_hosts[job];
         if (got[i] == wanted) continue;
         course_check("2.1.a", false,
                      "Ranks 0 to 3 are on %s, %s, %s and %s: expected the local rank %g of rank %d, got %g. %s",
-                     host[0], host[1], host[2], host[3], wanted, rank, got[i],
+                     lesson_host(job, 0), lesson_host(job, 1), lesson_host(job, 2), lesson_host(job, 3), wanted, rank,
+                     got[i],
                      lesson_name_mistake(mistakes, count, got, cases,
                                          "Count the ranks below your own whose host has the same name."));
         return;
@@ -161,10 +199,15 @@ static inline void lesson_check_local_rank(int (*local_rank)(const char *host))
         printf("Exercise 2.1.a wants four ranks, got %d: run the cell with %%ranks 4 first.\n", kolo_size());
         return;
     }
-    kolo_clear_error();
-    for (int job = 0; job < LESSON_JOBS; job++) mine[job] = local_rank(lesson_hosts[job][kolo_rank()]);
-    bool failed = kolo_last_error().code != KOLO_OK;
-    if (kolo_allgather(mine, LESSON_JOBS, &all[0][0]) != KOLO_OK || failed) {
+    lesson_limit_waiting(true);
+    bool fine = true;
+    for (int job = 0; job < LESSON_JOBS && fine; job++) {
+        mine[job] = local_rank(lesson_host(job, kolo_rank()));
+        fine = kolo_last_error().code == KOLO_OK;
+    }
+    fine = fine && kolo_allgather(mine, LESSON_JOBS, &all[0][0]) == KOLO_OK;
+    lesson_limit_waiting(false);
+    if (!fine) {
         if (kolo_rank() == 0)
             course_check("2.1.a", false,
                          "A collective failed. Every rank must make the same call, with the same count.");
@@ -183,7 +226,7 @@ static const struct {
     int n, order[LESSON_GPUS]; /* the first n are in the ring */
 } lesson_rings[LESSON_RINGS] = {{4, {0, 3, 2, 1, 6, 5, 4, 7}},
                                 {4, {0, 1, 2, 3, 7, 6, 5, 4}},
-                                {8, {0, 4, 7, 6, 5, 1, 2, 3}},
+                                {8, {0, 1, 2, 3, 7, 6, 5, 4}},
                                 {3, {6, 1, 5, 0, 2, 3, 4, 7}},
                                 {2, {1, 7, 3, 0, 2, 4, 5, 6}}};
 
@@ -311,7 +354,5 @@ static const course_question lesson_questions[COURSE_QUESTIONS] = {
      {"the fast link was not used", "computing took most of each step", "both links have the same latency"},
      'b',
      "A faster link shortens only the communication, which was a small part of each step."}};
-#define lesson_quiz()           course_quiz("2.1", lesson_questions)
-#define lesson_answers(letters) course_answers("2.1", letters)
 
 #endif
