@@ -63,13 +63,13 @@ def ring(kernel, body):
     return shown(kernel.run("lesson_check_ring(slowest_link);"))
 
 
-@pytest.mark.parametrize("body, words", LOCAL_RANKS, ids=str)
+@pytest.mark.parametrize("body, words", LOCAL_RANKS, ids=[words for _, words in LOCAL_RANKS])
 def test_a_wrong_local_rank_is_named(ranks, body, words):
     said = local_rank(ranks, body)
     assert "Exercise 2.1.a: not yet." in said and words in said, said
 
 
-@pytest.mark.parametrize("body, words", RINGS, ids=str)
+@pytest.mark.parametrize("body, words", RINGS, ids=[words for _, words in RINGS])
 def test_a_wrong_ring_is_named(kernel, body, words):
     said = ring(kernel, body)
     assert "Exercise 2.1.b: not yet." in said and words in said, said
