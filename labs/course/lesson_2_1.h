@@ -118,6 +118,37 @@ static inline int lesson_kinds(const kolo_topology_report *report)
     return kinds;
 }
 
+/* ---------------------------------------------------------------- the answers to the lesson's predictions */
+
+/* Of a rank, where each host has `ranks` and is filled before the next one. */
+static inline double lesson_local_rank(int rank, int ranks)
+{
+    return rank % ranks;
+}
+
+/* KB whose transfer between GPUs 0 and 3 takes as long as the latency: latency × bandwidth each way. */
+static inline double lesson_equal_kilobytes(void)
+{
+    return lesson_latency_on[3] * 1e-6 * lesson_bandwidth_on[3] / 2 * 1e9 / 1000;
+}
+
+/* The device that a list of visible devices makes device 0. */
+static inline double lesson_first_of(const char *list)
+{
+    return atoi(list);
+}
+
+/* Prints what was published of training on two pairs of a DGX-1's GPUs, and returns by how much one was faster. The
+ * calls of NCCL are the means of a profile; its picture of the second pair is named "2_7". */
+static inline double lesson_print_trainings(void)
+{
+    const double rate[] = {101000, 97000}, call[] = {258.687, 560.119};
+    printf("published  pair  images/s  one call of NCCL  step of 2 x 512 images\n");
+    for (int i = 0; i < 2; i++)
+        printf("           %s  %9.0f  %13.0f us  %19.1f ms\n", i ? "1,7" : "0,3", rate[i], call[i], 1024e3 / rate[i]);
+    return rate[0] / rate[1];
+}
+
 /* ---------------------------------------------------------------- exercise 2.1.a: the local rank */
 
 /* The host of a rank in one of four jobs of four ranks. The table is in the function, since a rank's process has the

@@ -11,6 +11,52 @@
 /* Bytes of the gradient of the network of lessons 1 and 3: 1,199,882 weights in float32. */
 #define LESSON_GRADIENT (4.0 * 1199882)
 
+/* ---------------------------------------------------------------- the answers to the lesson's predictions */
+
+/* The sum 0 + 1 + … + n−1. */
+static inline double lesson_sum_of_ranks(int n)
+{
+    return n * (n - 1) / 2.0;
+}
+
+/* Messages of the whole array when rank 0 gathers; rounds of a ring. */
+static inline double lesson_messages(int n)
+{
+    return 2.0 * (n - 1);
+}
+static inline double lesson_ring_rounds(int n)
+{
+    return 2.0 * (n - 1);
+}
+
+/* Up and down a tree. */
+static inline double lesson_tree_rounds(int n)
+{
+    return 2 * ceil(log2(n));
+}
+
+/* What each rank of a ring sends, and what rank 0 sends when it has gathered. */
+static inline double lesson_ring_sends(int n, double bytes)
+{
+    return lesson_ring_rounds(n) * bytes / n;
+}
+static inline double lesson_root_sends(int n, double bytes)
+{
+    return (n - 1) * bytes;
+}
+
+/* The bus bandwidth of nccl-tests. */
+static inline double lesson_bus(int n, double bytes, double seconds)
+{
+    return bytes / seconds * 2 * (n - 1) / n;
+}
+
+/* lesson_train(): four epochs of 1,024 digits, 32 for each of four ranks in a step. */
+static inline double lesson_training_calls(void)
+{
+    return 4 * 1024 / (4.0 * 32);
+}
+
 /* ---------------------------------------------------------------- times by size */
 
 enum { LESSON_SIZES_MAX = 16 };
@@ -195,6 +241,14 @@ static inline lesson_line lesson_model_line(const lesson_published *table, int n
     lesson_curve curve = lesson_model(table->machine, n, KOLO_ALGORITHM_FASTEST);
     double alpha = curve.milliseconds[0] / 1e3, last = curve.milliseconds[curve.n - 1] / 1e3;
     return (lesson_line){alpha, (last - alpha) / curve.bytes[curve.n - 1]};
+}
+
+/* The efficiency of n A100 GPUs by the modelled links, in per cent. */
+static inline double lesson_modelled_percent(int n)
+{
+    lesson_line line = lesson_model_line(&lesson_a100, n);
+    double computing = lesson_a100.batch / lesson_a100.rate[0];
+    return 100 * computing / (computing + line.alpha + line.beta * LESSON_GRADIENT);
 }
 
 /* Prints, for each number of GPUs, the efficiency that the learner's function predicts from modelled links, beside the
