@@ -5,17 +5,19 @@
 
 #include "course.h"
 
-/* course_compare() for a number of another origin than a measurement: "published", "modelled", "right". */
+/* course_compare() for a number of another origin than a measurement: "published", "modelled", "right is". Before there
+ * is a guess it does not show the number. */
 static inline void lesson_compare(const char *what, double guess, double value, double tolerance, const char *unit,
                                   const char *origin)
 {
-    bool guessed = guess != 0 && !isnan(guess);
     double ratio = guess / value;
-    printf("%s: ", what);
-    if (guessed) printf("your guess "), course_number(guess, unit), printf(", ");
-    printf("%s ", origin), course_number(value, unit);
-    if (!guessed) printf(". Type your guess first, and run its cell and this one.\n");
-    else if (fabs(guess - value) <= tolerance * fabs(value)) printf(": close enough.\n");
+    if (guess == 0 || isnan(guess)) {
+        printf("%s: type your guess first, and run its cell and this one.\n", what);
+        return;
+    }
+    printf("%s: your guess ", what), course_number(guess, unit);
+    printf(", %s ", origin), course_number(value, unit);
+    if (fabs(guess - value) <= tolerance * fabs(value)) printf(": close enough.\n");
     else if (ratio < 0) printf(": too low.\n");
     else printf(": too %s, by a factor of %.2g.\n", ratio < 1 ? "low" : "high", ratio < 1 ? 1 / ratio : ratio);
 }
