@@ -92,6 +92,12 @@ static inline kolo_bandwidth_report lesson_dgx1_map(void)
     return map;
 }
 
+/* GB/s both ways between device 0 and devices 1 to 7; NaN for a device that is not there. */
+static inline void lesson_first_row(const kolo_bandwidth_report *here, double row[7])
+{
+    for (int i = 0; i < 7; i++) row[i] = i + 1 < here->count ? here->direct.both_ways[0][i + 1] : NAN;
+}
+
 /* The fastest pair that was measured here over the slowest one, both ways at once. */
 static inline double lesson_spread(const kolo_bandwidth_report *here)
 {

@@ -51,7 +51,7 @@ static inline double lesson_bus(int n, double bytes, double seconds)
     return bytes / seconds * 2 * (n - 1) / n;
 }
 
-/* lesson_train(): four epochs of 1,024 digits, 32 for each of four ranks in a step. */
+/* Of section 9: four epochs of 1,024 digits, 32 for each of four ranks in a step. */
 static inline double lesson_training_calls(void)
 {
     return 4 * 1024 / (4.0 * 32);

@@ -310,21 +310,4 @@ static inline const kolo_own_comm *lesson_comm(const char *exercise, lesson_allr
     return NULL;
 }
 
-/* Trains a small network on digits that Kolo draws. Returns the loss of the last epoch. comm NULL: libkolo's
- * all-reduce. */
-static inline double lesson_train(const kolo_own_comm *comm)
-{
-    kolo_data *digits = kolo_synthetic_digits(.split = KOLO_TRAIN, .samples = 1024);
-    kolo_model *model =
-        kolo_sequential(kolo_input(28, 28, 1), kolo_flatten(), kolo_dense(32, .activation = KOLO_RELU), kolo_dense(10));
-    kolo_compile(model, .optimizer = kolo_distributed(kolo_adam(.learning_rate = 1e-3), .comm = comm),
-                 .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 1);
-    const kolo_history *history = kolo_fit(model, digits, .epochs = 4, .batch_size = 32, .verbose = KOLO_NONE,
-                                           .callbacks = {kolo_broadcast_variables(0), kolo_metric_average()});
-    double loss = history ? history->epoch[history->epochs - 1].loss : NAN;
-    kolo_model_free(&model);
-    kolo_data_free(&digits);
-    return loss;
-}
-
 #endif

@@ -122,14 +122,16 @@ def test_right_answers_pass_and_the_ring_trains(ranks):
     for exercise, name in ("2.2.a", "gather_sum"), ("2.2.b", "ring_sum"):
         outcome = ranks.run(f'%%ranks\nlesson_check_allreduce("{exercise}", {name});')
         assert f"[0] Exercise {exercise}: passed." in outcome.stdout and "comm yours: right on 4 ranks" in outcome.stdout, shown(outcome)
-    said = ranks.run(cell_with("2.2", "lesson_train(lesson_comm")).stdout
+    assert ranks.run(cell_with("2.2", "double train(")).status == "ok"
+    said = ranks.run(cell_with("2.2", "train(lesson_comm")).stdout
     mine, kolo = map(float, re.search(r"loss with it ([\d.]+), with libkolo's all-reduce ([\d.]+)", said).groups())
     assert "[0] calls of your function: 32" in said and mine == pytest.approx(kolo, rel=1e-4) and 0 < mine < 2.3
 
 
 def test_a_ring_that_has_not_passed_does_not_train(ranks):
     check(ranks, "2.2.b", "ring_sum", "")
-    said = ranks.run(cell_with("2.2", "lesson_train(lesson_comm")).stdout
+    ranks.run(cell_with("2.2", "double train("))
+    said = ranks.run(cell_with("2.2", "train(lesson_comm")).stdout
     assert "2.2.b has not passed its check yet" in said and "calls of your function: 0" in said
 
 
