@@ -98,16 +98,24 @@ static inline void lesson_first_row(const kolo_bandwidth_report *here, double ro
     for (int i = 0; i < 7; i++) row[i] = i + 1 < here->count ? here->direct.both_ways[0][i + 1] : NAN;
 }
 
+/* The largest figure between two different devices over the smallest; NaN if there are fewer than two. */
+static inline double lesson_ratio(int count, const double figures[KOLO_PEERS_MAX][KOLO_PEERS_MAX])
+{
+    double least = INFINITY, most = 0;
+    for (int a = 0; a < count; a++)
+        for (int b = 0; b < count; b++)
+            if (a != b) least = fmin(least, figures[a][b]), most = fmax(most, figures[a][b]);
+    return count > 1 ? most / least : NAN;
+}
+
 /* The fastest pair that was measured here over the slowest one, both ways at once. */
 static inline double lesson_spread(const kolo_bandwidth_report *here)
 {
-    double least = INFINITY, most = 0;
-    for (int a = 0; a < here->count; a++)
-        for (int b = 0; b < a; b++) {
-            least = fmin(least, here->direct.both_ways[a][b]);
-            most = fmax(most, here->direct.both_ways[a][b]);
-        }
-    return here->count > 1 ? most / least : NAN;
+    return lesson_ratio(here->count, here->direct.both_ways);
+}
+static inline double lesson_latency_spread(const kolo_bandwidth_report *here)
+{
+    return lesson_ratio(here->count, here->direct.latency);
 }
 
 /* The number of different connections in a table, without that of a device to itself. */
