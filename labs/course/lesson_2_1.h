@@ -163,6 +163,25 @@ static inline double lesson_print_trainings(void)
     return rate[0] / rate[1];
 }
 
+/* Sets an environment variable, or gives it back the value that it had. */
+static inline void lesson_variable(const char *name, const char *value, char kept[64], bool set)
+{
+    const char *before = getenv(name);
+    if (set) {
+        snprintf(kept, 64, "%s", before ? before : "");
+        setenv(name, value, 1);
+    } else if (*kept) setenv(name, kept, 1);
+    else unsetenv(name);
+}
+
+/* Eight virtual CPU devices, whatever the machine has; false: the devices that there were. */
+static inline void lesson_eight_devices(bool set)
+{
+    static char devices[64], count[64];
+    lesson_variable("KOLO_DEVICES", "cpu", devices, set);
+    lesson_variable("KOLO_CPU_DEVICES", "8", count, set);
+}
+
 /* ---------------------------------------------------------------- exercise 2.1.a: the local rank */
 
 /* The host of a rank in one of four jobs of four ranks. The table is in the function, since a rank's process has the

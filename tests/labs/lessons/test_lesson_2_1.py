@@ -112,6 +112,12 @@ def test_a_prediction_is_compared_with_its_origin(kernel):
                     "x: your guess 20, modelled 10: too high, by a factor of 2."]  # fmt: skip
 
 
+def test_eight_devices_for_a_while(kernel):
+    said = kernel.run('setenv("KOLO_CPU_DEVICES", "3", 1); lesson_eight_devices(true); int eight = kolo_device_count();'
+                      'lesson_eight_devices(false); printf("%d %d", eight, kolo_device_count()); unsetenv("KOLO_CPU_DEVICES");').stdout
+    assert said == "8 3"
+
+
 def test_the_quiz_can_be_passed(kernel):
     kernel.run(cell_with("2.1", "course_quiz"))
     assert "5 of 5 right: the quiz is passed." in kernel.run('course_answers("2.1", "bbbcb");').stdout
