@@ -46,12 +46,4 @@ static inline const char *lesson_name_mistake(const lesson_mistake *mistakes, in
     return otherwise;
 }
 
-/* Begins or ends a check on ranks: meanwhile a collective that a rank does not come to fails instead of waiting for
- * ever. Clears the errors before it. */
-static inline void lesson_limit_waiting(bool begins)
-{
-    if (begins) setenv("KOLO_STALL_LIMIT", course_quick() ? "3" : "15", 1), kolo_clear_error();
-    else unsetenv("KOLO_STALL_LIMIT");
-}
-
 #endif
