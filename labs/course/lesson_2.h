@@ -12,7 +12,7 @@ static inline void lesson_compare(const char *what, double guess, double value, 
 {
     double ratio = guess / value;
     if (guess == 0 || isnan(guess)) {
-        printf("%s: type your guess first, and run its cell and this one.\n", what);
+        printf("%s: type your guess in the cell above, run that cell, and run this one again.\n", what);
         return;
     }
     printf("%s: your guess ", what), course_number(guess, unit);

@@ -108,7 +108,7 @@ def test_a_prediction_is_compared_with_its_origin(kernel):
     said = kernel.run('lesson_compare("x", 90, 96.85, 0.1, "GB/s", "published"), lesson_compare("x", 0, 4, 0, "", "right is"),'
                       'lesson_compare("x", 20, 10, 0.1, "", "modelled");').stdout.splitlines()
     assert said == ["x: your guess 90 GB/s, published 96.8 GB/s: close enough.",
-                    "x: type your guess first, and run its cell and this one.",
+                    "x: type your guess in the cell above, run that cell, and run this one again.",
                     "x: your guess 20, modelled 10: too high, by a factor of 2."]  # fmt: skip
 
 
