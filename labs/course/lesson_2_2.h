@@ -156,6 +156,44 @@ static inline double lesson_rate(void)
     return rate;
 }
 
+/* Trains the network on the ranks, with so many images each in a step, and prints a step's time and the share of its
+ * all-reduce, with the waiting for the other ranks. Rank 0 notes the share for lesson_measured_share(). In a %%ranks
+ * cell. */
+static inline void lesson_measure_share(int images)
+{
+    int steps = course_pick(8, 2);
+    kolo_data *digits = kolo_synthetic_digits(.split = KOLO_TRAIN, .samples = steps * images * kolo_size());
+    kolo_model *model = lesson_cnn();
+    kolo_compile(model, .optimizer = kolo_distributed(kolo_adam(), .bucket_bytes = KOLO_NONE),
+                 .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 1);
+    kolo_fit(model, digits, .batch_size = images, .steps_per_epoch = 1, .verbose = KOLO_NONE); /* to warm up */
+    const kolo_history *history = kolo_fit(model, digits, .batch_size = images, .verbose = KOLO_NONE);
+    double step = history ? history->epoch[0].seconds / history->epoch[0].steps : NAN;
+    kolo_timings timings = kolo_get_timings(model);
+    double sum = timings.communication / (double)timings.steps, share = 100 * sum / step;
+    if (kolo_rank() == 0)
+        printf("%3d images a rank: a step %7.1f ms, of it %6.1f ms in the all-reduce (%.0f %%)\n", images, 1e3 * step,
+               1e3 * sum, share);
+    char path[40];
+    snprintf(path, sizeof path, "run/share-%d.txt", images);
+    FILE *file = kolo_rank() == 0 ? fopen(path, "w") : NULL;
+    if (file) fprintf(file, "%g\n", share), fclose(file);
+    kolo_model_free(&model);
+    kolo_data_free(&digits);
+}
+
+/* What lesson_measure_share() noted, in per cent; NaN if it was not run. */
+static inline double lesson_measured_share(int images)
+{
+    char path[40];
+    double share = NAN;
+    snprintf(path, sizeof path, "run/share-%d.txt", images);
+    FILE *file = fopen(path, "r");
+    if (file && fscanf(file, "%lf", &share) != 1) share = NAN;
+    if (file) fclose(file);
+    return share;
+}
+
 /* ---------------------------------------------------------------- exercise 2.2.c: an efficiency */
 
 typedef double (*lesson_efficiency)(double alpha, double beta, double bytes, double computing);

@@ -135,6 +135,15 @@ def test_a_ring_that_has_not_passed_does_not_train(ranks):
     assert "2.2.b has not passed its check yet" in said and "calls of your function: 0" in said
 
 
+def test_the_share_is_measured(ranks):
+    said = ranks.run("%%ranks\nlesson_measure_share(4);")
+    row = re.search(r"^\[0\]   4 images a rank: a step +([\d.]+) ms, of it +([\d.]+) ms in the all-reduce \((\d+) %\)$", said.stdout, flags=re.MULTILINE)
+    step, communication, share = map(float, row.groups())
+    assert said.stderr == "" and 0 < communication <= step and share == pytest.approx(100 * communication / step, abs=2)
+    assert float(ranks.run('printf("%.0f", lesson_measured_share(4));').stdout) == share
+    assert ranks.run('printf("%g", lesson_measured_share(5));').stdout == "nan"
+
+
 def test_right_efficiency_passes(kernel):
     kernel.run(cell_with("2.2", "double efficiency(", solution=True))
     assert kernel.run("lesson_check_efficiency(efficiency);").stdout == "Exercise 2.2.c: passed.\n"
