@@ -193,6 +193,7 @@ static inline void lesson_check_ring(lesson_ring slowest_link)
     double bandwidth[LESSON_GPUS][LESSON_GPUS], got[LESSON_RINGS], wanted[LESSON_RINGS];
     lesson_mistake mistakes[8];
     int wrong = -1;
+    if (!course_ready()) return;
     lesson_dgx1_bandwidth(bandwidth);
     int count = lesson_ring_mistakes(mistakes, bandwidth);
     for (int ring = LESSON_RINGS - 1; ring >= 0; ring--) {

@@ -68,7 +68,9 @@ static inline lesson_pair lesson_dgx1(int a, int b, bool peer_access)
 /* With peer access; says so if there is no such pair. */
 static inline lesson_pair lesson_dgx1_pair(int a, int b)
 {
-    lesson_pair pair = lesson_dgx1(a, b, true);
+    lesson_pair pair = {.both_ways = NAN};
+    if (!course_ready()) return pair;
+    pair = lesson_dgx1(a, b, true);
     if (isnan(pair.both_ways)) printf("Choose two different GPUs, each from 0 to 7; got %d and %d.\n", a, b);
     else
         printf("GPUs %d and %d: %s, %s: %.2f GB/s both ways, %.2f µs\n", a, b, pair.link, pair.origin, pair.both_ways,
@@ -80,6 +82,7 @@ static inline lesson_pair lesson_dgx1_pair(int a, int b)
 static inline kolo_bandwidth_report lesson_dgx1_map(void)
 {
     kolo_bandwidth_report map = {.count = LESSON_GPUS, .gpus = true, .bytes = 160000000};
+    if (!course_ready()) return (kolo_bandwidth_report){0};
     for (int a = 0; a < LESSON_GPUS; a++) {
         snprintf(map.name[a], sizeof map.name[a], "gpu:%d", a);
         for (int b = 0; b < LESSON_GPUS; b++) {

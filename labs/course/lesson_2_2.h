@@ -293,6 +293,7 @@ static inline double lesson_modelled_percent(int n)
  * published one. */
 static inline void lesson_print_efficiencies(const lesson_published *table, lesson_efficiency efficiency)
 {
+    if (!course_ready()) return;
     double computing = table->batch / table->rate[0];
     printf("%s, %d images a GPU: %.1f ms of computing a step\n", table->name, table->batch, 1e3 * computing);
     printf("GPUs  all-reduce, modelled  efficiency, predicted  published\n");
@@ -311,6 +312,7 @@ static inline void lesson_print_epochs(const lesson_published *table)
 {
     double steps[4], epoch[4], xy = 0, xx = 0;
     int rows = 0;
+    if (!course_ready()) return;
     printf("GPUs  images/s, published  efficiency  epoch, s  steps  images trained  efficiency\n");
     for (; rows < 4 && table->rate[rows] > 0; rows++) {
         steps[rows] = lesson_steps(table, 1 << rows);

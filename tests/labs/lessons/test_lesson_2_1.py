@@ -127,3 +127,13 @@ def test_the_fastest_ring_of_the_solution(ranks):
     said = ranks.run(cell_with("2.1", "my_ring[]", solution=True)).stdout
     assert "48.4 GB/s each way" in said and "modelled" in said
     assert len(notebook("2.1").exercises()) == 2
+
+
+def test_after_a_restart_the_first_cell_is_asked_for(kernel):
+    """The last test here: it restarts the worker."""
+    assert kernel.run("%restart").status == "ok"
+    kernel.run("double slowest_link(int n, const int *order, const double bandwidth[8][8]) { return 0; }")
+    for code in "lesson_check_ring(slowest_link);", "lesson_dgx1_pair(0, 3);", "lesson_dgx1_map();":
+        assert "Run the first cell of this notebook" in kernel.run(code).stdout
+    assert kernel.run(notebook("2.1").code[0].source).status == "ok"
+    assert "published: 96.85 GB/s" in kernel.run("lesson_dgx1_pair(0, 3);").stdout

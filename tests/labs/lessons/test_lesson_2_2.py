@@ -3,7 +3,7 @@ import json
 import re
 
 import pytest
-from labs.lessons.lesson_2 import cell_with, kernel_for, shown
+from labs.lessons.lesson_2 import cell_with, kernel_for, notebook, shown
 
 ROOT_ADDS = "for (int r = 1; r < n && rank == 0; r++) { kolo_receive(other, count, r); for (int64_t i = 0; i < count; i++) values[i] += other[i]; } "
 ROOT_SENDS = "for (int r = 1; r < n && rank == 0; r++) kolo_send(values, count, r); "
@@ -180,3 +180,11 @@ def test_hints_do_not_have_the_solution(kernel):
 def test_the_quiz_can_be_passed(kernel):
     kernel.run(cell_with("2.2", "course_quiz"))
     assert "5 of 5 right: the quiz is passed." in kernel.run('course_answers("2.2", "cbbcb");').stdout
+
+
+def test_after_a_restart_the_first_cell_is_asked_for(kernel):
+    """The last test here: it restarts the worker."""
+    assert kernel.run("%restart").status == "ok"
+    assert kernel.run("lesson_print_epochs(&lesson_a100);").stdout == "Run the first cell of this notebook, then this one again.\n"
+    assert kernel.run(notebook("2.2").code[0].source).status == "ok"
+    assert "0.185 s" in kernel.run("lesson_print_epochs(&lesson_a100);").stdout
