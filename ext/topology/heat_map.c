@@ -54,13 +54,14 @@ static void write_tics(FILE *script, const char *axis, const kolo_bandwidth_repo
     fputs(") scale 0\n", script);
 }
 
-static void write_script(FILE *script, const kolo_bandwidth_report *report)
+static void write_script(FILE *script, const kolo_bandwidth_report *report, bool png)
 {
     int rows = report->gpus ? 2 : 1;
     fprintf(script,
-            "set encoding utf8\nset terminal svg size %d,%d font 'DejaVu Sans,Helvetica,Arial,sans-serif,10' "
-            "background '#ffffff' noenhanced\nset multiplot layout %d,3\n",
-            3 * PANEL, rows * PANEL, rows);
+            "set encoding utf8\nset terminal %s size %d,%d font '%s' background '#ffffff' noenhanced\n"
+            "set multiplot layout %d,3\n",
+            png ? "pngcairo" : "svg", 3 * PANEL, rows * PANEL,
+            png ? "DejaVu Sans,10" : "DejaVu Sans,Helvetica,Arial,sans-serif,10", rows);
     fputs("unset key\nunset colorbox\nset logscale cb\nset border 0\n"
           "set palette defined (0 '#f3f8fc', 1 '#56B4E9')\nset ylabel 'from'\nset xlabel 'to'\n",
           script);
@@ -76,35 +77,37 @@ static void write_script(FILE *script, const kolo_bandwidth_report *report)
     }
 }
 
-static kolo_status draw(const kolo_bandwidth_report *report, char **svg, size_t *size)
+static kolo_status draw(const kolo_bandwidth_report *report, bool png, kolo_mime *form)
 {
-    char *text = NULL;
-    size_t length = 0;
+    char *text = NULL, *picture = NULL;
+    size_t length = 0, size = 0;
     FILE *script = open_memstream(&text, &length);
     if (!script) return kolo_fail_memory(1 << 14, "heat maps");
-    write_script(script, report);
+    write_script(script, report, png);
     fclose(script);
-    kolo_status status = kolo_gnuplot(text, length, svg, size);
+    kolo_status status = kolo_gnuplot(text, length, &picture, &size);
     free(text);
-    if (status == KOLO_OK) kolo_plot_blank_titles(*svg);
+    if (status == KOLO_OK && !png) kolo_plot_blank_titles(picture);
+    *form = (kolo_mime){png ? "image/png" : "image/svg+xml", picture, size, false};
     return status;
 }
 
 /* Without gnuplot the bundle has only the text. */
 char *kolo_bandwidth_bundle(const kolo_bandwidth_report *report)
 {
-    char *text = NULL, *svg = NULL, *json = NULL;
-    size_t size = 0, svg_size = 0;
+    char *text = NULL, *json = NULL;
+    size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     if (!out) return NULL;
     bool whole = report->count > 0 && report->count <= KOLO_PEERS_MAX;
     if (!whole || kolo_bandwidth_write(out, report) != KOLO_OK) fputs("no devices", out);
     fclose(out);
     kolo_scope scope = kolo_enter("showing bandwidths", (kolo_here){0});
-    kolo_status drawn = whole ? draw(report, &svg, &svg_size) : KOLO_OK;
-    const kolo_mime forms[] = {{"text/plain", text, size, false}, {"image/svg+xml", svg, svg_size, false}};
-    if (text) kolo_display_json(forms, svg ? 2 : 1, &json);
+    kolo_mime forms[3] = {{"text/plain", text, size, false}};
+    kolo_status drawn = whole ? draw(report, false, &forms[1]) : KOLO_OK;
+    if (whole && drawn == KOLO_OK) drawn = draw(report, true, &forms[2]);
+    if (text) kolo_display_json(forms, whole && drawn == KOLO_OK ? 3 : 1, &json);
     kolo_leave(scope, drawn);
-    free(text), free(svg);
+    free(text), free((char *)forms[1].data), free((char *)forms[2].data);
     return json;
 }

@@ -1,4 +1,5 @@
 """Devices and strategies from a notebook's cells: masks that a cell sets, and a strategy of the learner's own."""
+import base64
 import shutil
 from pathlib import Path
 
@@ -80,6 +81,7 @@ def test_a_topology_is_shown_as_its_matrix(kernel):
 def test_bandwidth_between_devices(kernel):
     (result,) = kernel.run("kolo_peer_bandwidth(2, .bytes = 1000000, .seconds = 0.001)").results
     shown, picture = result["text/plain"], result["image/svg+xml"]
+    assert base64.b64decode(result["image/png"]).startswith(b"\x89PNG")
     assert all(word in picture for word in ("One way, GB/s", "Latency, µs", "cpu:1")) and "<title>gnuplot" not in picture
     assert shown.startswith("Of CPU devices: the memory of this machine") and shown.count("from \\ to  cpu:0  cpu:1") >= 1
     assert kernel.run("kolo_peer_bandwidth(-2)").value == "no devices"
