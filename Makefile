@@ -299,7 +299,7 @@ asan tsan:
 	@KOLO_BUILD=$(abspath $(BUILD)-$@) /usr/bin/python3 tests/run --only-c $(SUITE)
 	$(if $(SUITE),,@KOLO_BUILD=$(abspath $(BUILD)-$@) .venv/bin/python tests/kernel/sanitized.py $(firstword $(subst $(comma), ,$(sanitizers))))
 
-SOURCES = $(shell find ext kernel source_code tests -name '*.[ch]' -o -name '*.cpp')
+SOURCES = $(shell find ext kernel source_code labs/course tests -name '*.[ch]' -o -name '*.cpp')
 format:  ## lay out every source as .clang-format says
 	$(Q)clang-format-19 -i $(SOURCES)
 # clang has no _Float128, which value_number.c shows.

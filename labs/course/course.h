@@ -53,22 +53,23 @@ static inline void course_number(double value, const char *unit)
 }
 
 /* Compares a prediction with the result of a measurement or calculation. `tolerance` is relative: 0.2 accepts 20 %
- * above or below the result, 0 only the result itself. A guess of 0 or NaN means that nothing was predicted yet, a
- * result of NaN that nothing was measured. */
+ * above or below the result, 0 only the result itself. With a guess of 0 or NaN nothing was predicted yet, and the
+ * result is not shown; with a result of NaN nothing was measured. */
 static inline void course_compare(const char *what, double guess, double result, double tolerance, const char *unit)
 {
-    if (isnan(result)) {
-        printf("%s: there is no result yet. Run the cells above first.\n", what);
-        return;
-    }
-    bool guessed = guess != 0 && !isnan(guess);
     printf("%s: ", what);
-    if (guessed) printf("your guess "), course_number(guess, unit), printf(", ");
-    printf("result "), course_number(result, unit);
-    if (!guessed) {
-        printf(". Type your guess first, and run its cell and this one.\n");
+    if (guess == 0 || isnan(guess)) {
+        printf("type your guess in the cell above, run that cell, and run this one again.\n");
         return;
     }
+    if (isnan(result)) {
+        printf("there is no result yet. Run the cells above first.\n");
+        return;
+    }
+    printf("your guess ");
+    course_number(guess, unit);
+    printf(", result ");
+    course_number(result, unit);
     double ratio = guess / result;
     if (guess == result) printf(": right.\n");
     else if (fabs(guess - result) <= tolerance * fabs(result)) printf(": within %.0f %%.\n", 100 * tolerance);

@@ -1,7 +1,7 @@
 /* Which checks of the course the learner has passed: a small JSON file, {"passed": {"1.a": true, "1.quiz": true}}.
  *
- * It is the file that the environment variable KOLO_PROGRESS names, or else ~/.local/share/kolo/progress.json. Included
- * by course.h. */
+ * It is the file that the environment variable KOLO_PROGRESS names, or else progress.json in ~/.local/share/kolo (or in
+ * kolo in the folder that XDG_DATA_HOME names). Included by course.h. */
 #ifndef COURSE_PROGRESS_H
 #define COURSE_PROGRESS_H
 
@@ -22,24 +22,31 @@ typedef struct course_lesson {
 static const course_lesson course_lessons[] = {
     {"1", "Introduction", "ab"},
     {"2.1", "System topology", "ab"},
-    {"2.2", "Collectives", "ab"},
+    {"2.2", "Collectives", "abc"},
     {"3", "Hands-on distributed training", "ab"},
     {"4", "Convergence", "ab"},
     {"5", "Feeding the devices", "ab"},
     {"6", "Asynchronous training", "ab"},
-    {"7", "Beyond one node", "ab"},
-    {"8", "Challenge", "ab"},
+    {"7", "Beyond one node", "abc"},
+    {"8", "Challenge", "abc"},
 };
 #define COURSE_LESSONS ((int)(sizeof course_lessons / sizeof *course_lessons))
 
-/* Writes the file's name to path[size]. False if it does not fit, or if there is no home folder. */
-static inline bool course_progress_path(char *path, size_t size)
+/* Writes the name of a file of the learner's to path[size]: what the variable says, or else kolo/NAME in the user's
+ * data folder. False if it does not fit, or if there is no home folder. */
+static inline bool course_own_file(const char *variable, const char *name, char *path, size_t size)
 {
-    const char *own = getenv("KOLO_PROGRESS"), *home = getenv("HOME");
+    const char *own = getenv(variable), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     int length = -1;
     if (own && *own) length = snprintf(path, size, "%s", own);
-    else if (home && *home) length = snprintf(path, size, "%s/.local/share/kolo/progress.json", home);
+    else if (data && *data) length = snprintf(path, size, "%s/kolo/%s", data, name);
+    else if (home && *home) length = snprintf(path, size, "%s/.local/share/kolo/%s", home, name);
     return length >= 0 && (size_t)length < size;
+}
+
+static inline bool course_progress_path(char *path, size_t size)
+{
+    return course_own_file("KOLO_PROGRESS", "progress.json", path, size);
 }
 
 /* The file's object; a new one if there is no file yet; NULL, after a sentence, if the file holds anything else. The
@@ -125,9 +132,10 @@ static inline void course_progress(void)
         printf("%-3s %-30s %4d of %d   %s\n", lesson->number, lesson->title, done, exercises,
                course_has_passed(passed, lesson->number, "quiz") ? "passed" : "-");
     }
-    if (kept)
-        printf("Kept in %s.\n",
-               getenv("KOLO_PROGRESS") ? "the file that KOLO_PROGRESS names" : "~/.local/share/kolo/progress.json");
+    const char *home = getenv("HOME");
+    size_t skip = kept && home && strncmp(path, home, strlen(home)) == 0 ? strlen(home) : 0;
+    if (kept && getenv("KOLO_PROGRESS")) printf("Kept in the file that KOLO_PROGRESS names.\n");
+    else if (kept) printf("Kept in %s%s.\n", skip > 0 ? "~" : "", path + skip);
     json_decref(all);
 }
 

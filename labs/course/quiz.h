@@ -2,6 +2,7 @@
 #ifndef COURSE_QUIZ_H
 #define COURSE_QUIZ_H
 
+#include "board.h"
 #include "progress.h"
 
 #include <ctype.h>
@@ -15,6 +16,7 @@ __attribute__((format(printf, 3, 4))) static inline bool course_check(const char
     if (passed) {
         printf("Exercise %s: passed.\n", exercise);
         course_record(exercise);
+        course_tell(exercise, "passed", 0);
         return true;
     }
     va_list values;
@@ -23,6 +25,7 @@ __attribute__((format(printf, 3, 4))) static inline bool course_check(const char
     vprintf(format, values);
     printf("\n");
     va_end(values);
+    course_tell(exercise, "tried", 0);
     return false;
 }
 
@@ -47,15 +50,17 @@ static inline void course_hints(const char *exercise, const char *first, const c
     course_hint_of[i].text[2] = third;
 }
 
-/* Prints the next hint of an exercise; after the third, the third again. */
+/* Prints the next hint of an exercise; after the third, the third again. The hint is not on the first line, which
+ * JupyterLab shows of an output that is folded. */
 static inline void course_hint(const char *exercise)
 {
     for (int i = 0; i < COURSE_EXERCISES_MAX && course_hint_of[i].exercise; i++) {
         if (strcmp(course_hint_of[i].exercise, exercise)) continue;
         int shown = course_hint_of[i].shown, next = shown < COURSE_HINTS ? shown : COURSE_HINTS - 1;
-        printf("Hint %d of %d for %s: %s\n", next + 1, COURSE_HINTS, exercise, course_hint_of[i].text[next]);
+        printf("Hint %d of %d for %s:\n%s\n", next + 1, COURSE_HINTS, exercise, course_hint_of[i].text[next]);
         if (next + 1 < COURSE_HINTS) printf("Run this cell again for a stronger hint.\n");
         course_hint_of[i].shown = next + 1;
+        course_tell(exercise, "hint", next + 1);
         return;
     }
     printf("There are no hints for %s here. Run the first cell of this lesson's notebook, then this cell again.\n",
@@ -129,6 +134,7 @@ static inline void course_answers(const char *lesson, const char *answers)
     char check[32];
     snprintf(check, sizeof check, "%s.quiz", lesson);
     if (right == COURSE_QUESTIONS) course_record(check);
+    course_tell(check, right == COURSE_QUESTIONS ? "passed" : "tried", 0);
 }
 
 #endif

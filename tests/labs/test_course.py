@@ -60,11 +60,15 @@ def test_a_lesson_begins_with_what_computes_here(out, folder):
 @pytest.mark.parametrize("guess, result, said", [
     ("110", "100", "rate: your guess 110 images/s, result 100 images/s: within 20 %."),
     ("50", "100", "too low, by a factor of 2."), ("1500", "1000", "too high, by a factor of 1.5."),
-    ("0", "100", "rate: result 100 images/s. Type your guess first"), ("NAN", "100", "Type your guess first"),
-    ("5", "NAN", "there is no result yet"), ("-1", "2", "too low."), ("1", "0", "too high."),
+    ("0", "100", "rate: type your guess in the cell above"), ("NAN", "100", "type your guess"),
+    ("5", "NAN", "rate: there is no result yet"), ("-1", "2", "too low."), ("1", "0", "too high."),
     ("486914", "486914", "486914 images/s, result 486914 images/s: right.")])  # fmt: skip
 def test_a_prediction_is_compared(out, guess, result, said):
     assert said in out(f'course_compare("rate", {guess}, {result}, 0.2, "images/s");')
+
+
+def test_a_result_is_not_shown_before_it_is_predicted(out):
+    assert "4711" not in out('course_compare("rate", 0, 4711, 0.2, "images/s");')
 
 
 def test_statistics(out):
@@ -90,10 +94,10 @@ def test_a_command_is_run(out):
 
 def test_hints_become_stronger(out):
     out('course_hints("9.a", "Look.", "Look there.", "Add them."); course_hints("9.b", "b1", "b2", "b3");')
-    assert out('course_hint("9.a");') == "Hint 1 of 3 for 9.a: Look.\nRun this cell again for a stronger hint.\n"
+    assert out('course_hint("9.a");') == "Hint 1 of 3 for 9.a:\nLook.\nRun this cell again for a stronger hint.\n"
     assert "Look there." in out('course_hint("9.a");')
     out('course_hints("9.a", "Look.", "Look there.", "Add them.");')
-    assert out('course_hint("9.a");') == out('course_hint("9.a");') == "Hint 3 of 3 for 9.a: Add them.\n"
+    assert out('course_hint("9.a");') == out('course_hint("9.a");') == "Hint 3 of 3 for 9.a:\nAdd them.\n"
     assert "b1" in out('course_hint("9.b");')
     assert "Run the first cell" in out('course_hint("9.z");')
 
@@ -112,7 +116,7 @@ def test_a_pass_is_kept(out, progress):
     assert json.loads(progress.read_text()) == {"passed": {"1.a": True, "2.1.b": True}}
     assert [path.name for path in progress.parent.iterdir()] == ["progress.json"]
     lines = {line.split()[0]: line for line in out("course_progress();").splitlines() if line}
-    assert "1 of 2   -" in lines["1"] and "1 of 2   -" in lines["2.1"] and "0 of 2   -" in lines["8"]
+    assert "1 of 2   -" in lines["1"] and "1 of 2   -" in lines["2.1"] and "0 of 2   -" in lines["6"]
     assert lines["Kept"] == "Kept in the file that KOLO_PROGRESS names."
 
 
@@ -153,3 +157,27 @@ def test_a_quiz(out, kernel, progress):
     assert not progress.exists()
     assert out('course_answers("9", "AcDba");').endswith("5 of 5 right: the quiz is passed.\n")
     assert json.loads(progress.read_text()) == {"passed": {"9.quiz": True}}
+
+
+def test_the_file_is_in_the_users_data_folder(out, folder):
+    out(f'unsetenv("KOLO_PROGRESS"); setenv("HOME", "{folder}/home", 1); unsetenv("XDG_DATA_HOME");')
+    out('course_check("1.b", true, "no");')
+    assert (folder / "home/.local/share/kolo/progress.json").exists()
+    assert "Kept in ~/.local/share/kolo/progress.json." in out("course_progress();")
+    out(f'setenv("XDG_DATA_HOME", "{folder}/data", 1); course_check("1.b", true, "no");')
+    assert (folder / "data/kolo/progress.json").exists()
+
+
+def test_a_board_hears_only_of_learners_who_joined(out, folder):
+    program = folder / "bin/kolo-board"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >>{folder}/told\n')
+    program.chmod(0o755)
+    out(f'setenv("PATH", "{program.parent}:/usr/bin:/bin", 1); setenv("KOLO_BOARD_FILE", "{folder}/board.json", 1);')
+    out('course_check("1.a", false, "no");')
+    assert not (folder / "told").exists()
+    (folder / "board.json").write_text("{}")
+    out('course_check("1.a", false, "no"); course_hints("1.a", "x", "y", "z"); course_hint("1.a");')
+    out('course_check("1.a", true, "no"); course_quiz("9", five); course_answers("9", "-----");')
+    assert (folder / "told").read_text().splitlines() == [
+        "send 1.a tried 0", "send 1.a hint 1", "send 1.a passed 0", "send 9.quiz tried 0"]

@@ -1,6 +1,7 @@
 """The notebooks as they are saved: their form, their pictures, their outputs."""
 import re
 import statistics
+import subprocess
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
@@ -63,6 +64,21 @@ def test_a_lesson_has_its_parts(name):
     assert [part for part in PARTS if part not in first] == []
     assert re.search(r'^#include "course/course\.h"|^#include "course/lesson_', notebook.code[0].source, flags=re.MULTILINE)
     assert "## Summary" in notebook.text and "](https://" in notebook.text, "a paper is linked"
+
+
+@pytest.mark.parametrize("name", [START, *LESSONS])
+def test_its_headers_compile_without_a_warning(name, tmp_path):
+    """Those that its cells include, in their order; the kernel itself shows no warnings about them."""
+    source = "\n".join(cell.source for cell in read(name).code)
+    includes = "\n".join(re.findall(r'^#include "(?:labs/)?course/.*', source, flags=re.MULTILINE))
+    (tmp_path / "all.c").write_text(includes + "\n")
+    mpi = subprocess.run(["mpicc", "--showme:compile"], capture_output=True, text=True, check=True).stdout.split()
+    done = subprocess.run(["cc", "-std=gnu17", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror",
+                           "-Wno-unused-function", "-Wno-format-zero-length", "-fsyntax-only", f"-I{(ROOT / name).parent}",
+                           f"-I{ROOT}/ext/include", *mpi, tmp_path / "all.c"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for header in (ROOT / "labs/course").glob("*.h"):
+        assert len(header.read_text().splitlines()) <= 400, f"{header.name} is long"
 
 
 @pytest.mark.parametrize("name", LESSONS)
