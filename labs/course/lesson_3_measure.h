@@ -130,10 +130,11 @@ static inline void lesson_3_row(const char *name, const kolo_history *history, i
 }
 
 /* Writes the test accuracies after each epoch to y, and to x the epochs (from 1), or the updates until then. At most 8
- * points; returns their number. */
+ * points; returns their number. x and y have room for 8. */
 static inline int lesson_3_curve(const kolo_history *history, bool by_updates, double *x, double *y)
 {
     int points = history ? history->epochs < 8 ? history->epochs : 8 : 0;
+    for (int i = 0; i < 8; i++) x[i] = y[i] = NAN; /* gaps in a plot */
     for (int i = 0; i < points; i++) {
         x[i] = by_updates ? (i + 1.) * history->epoch[i].steps : i + 1.;
         y[i] = history->epoch[i].val_accuracy;
