@@ -400,6 +400,7 @@ bool ensure_worker(session *s)
         return machine_has_worker(&s->machine);
     }
     bool up = machine_start_worker(&s->machine) && loads_again(s);
+    headers_lost(s->symbols);
     if (up) debug_worker_started(s->debugger);
     return up;
 }

@@ -188,6 +188,12 @@ void commit_headers(const origins *from, symbols *session)
     *known = kept;
 }
 
+void headers_lost(symbols *session)
+{
+    names *known = symbols_headers(session);
+    for (size_t i = 0; i < known->count; i++) known->items[i][strcspn(known->items[i], "\n") + 1] = '\0';
+}
+
 void origins_free(origins *from)
 {
     for (size_t i = 0; i < from->count; i++) free(from->items[i].file);

@@ -33,6 +33,9 @@ bool is_header(const symbols *session, const char *name);
 
 /* Remembers what the session has from its headers now. */
 void commit_headers(const origins *from, symbols *session);
+/* A new worker has lost all variables: the next cell that includes a header defines all of it again, with its initial
+ * values. Which files are headers stays known. */
+void headers_lost(symbols *session);
 void origins_free(origins *from);
 
 #endif

@@ -151,7 +151,9 @@ static inline void lesson_1_compare_pipeline(const char *trace, const double *pr
     int steps;
     lesson_1_span half = lesson_1_second_half(events, &steps),
                   *spans = calloc(json_array_size(events) + 1, sizeof *spans);
-    printf("ms a step    its layers in the profile   in the pipeline: computing   waiting\n");
+    if (half.end <= half.start)
+        printf("%s holds no steps. Run the cell that trains with KOLO_TIMELINE first.\n", trace);
+    else printf("ms a step    its layers in the profile   in the pipeline: computing   waiting\n");
     for (int device = 0; device < 2 && spans && half.end > 0; device++) {
         char thread[16];
         snprintf(thread, sizeof thread, "device %d", device);

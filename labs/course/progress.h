@@ -14,6 +14,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* In a notebook, %restart sets all variables to 0, and tables like those of questions, too, until the cell that
+ * includes this header runs again. In the ranks of %ranks they are 0 unless a %%ranks cell includes it. Then this
+ * prints what to do and returns false. What reads a table begins with it. */
+static int course_variables = 1;
+static inline bool course_ready(void)
+{
+    if (course_variables == 0) printf("Run the first cell of this notebook, then this one again.\n");
+    return course_variables != 0;
+}
+
 /* The lessons in their order, and the letters of their exercises: "ab" stands for 1.a and 1.b. */
 typedef struct course_lesson {
     const char *number, *title, *exercises;
@@ -119,6 +129,7 @@ static inline bool course_has_passed(const json_t *passed, const char *lesson, c
 static inline void course_progress(void)
 {
     char path[4000];
+    if (!course_ready()) return;
     bool kept = course_progress_path(path, sizeof path);
     json_t *all = kept ? course_progress_read(path) : json_pack("{s:{}}", "passed");
     if (!all) return;

@@ -54,6 +54,7 @@ static inline void course_hints(const char *exercise, const char *first, const c
  * JupyterLab shows of an output that is folded. */
 static inline void course_hint(const char *exercise)
 {
+    if (!course_ready()) return;
     for (int i = 0; i < COURSE_EXERCISES_MAX && course_hint_of[i].exercise; i++) {
         if (strcmp(course_hint_of[i].exercise, exercise)) continue;
         int shown = course_hint_of[i].shown, next = shown < COURSE_HINTS ? shown : COURSE_HINTS - 1;
@@ -89,6 +90,7 @@ static inline int course_choices(const course_question *question)
 /* Prints five questions with their choices; course_answers() then takes the answers. */
 static inline void course_quiz(const char *lesson, const course_question *five)
 {
+    if (!course_ready()) return;
     course_quiz_now = five;
     course_quiz_lesson = lesson;
     for (int i = 0; i < COURSE_QUESTIONS; i++) {
@@ -119,6 +121,7 @@ static inline int course_answer(int i, char given)
  * are right. */
 static inline void course_answers(const char *lesson, const char *answers)
 {
+    if (!course_ready()) return;
     if (!course_quiz_now || strcmp(course_quiz_lesson, lesson)) {
         printf("Run the cell with the questions of lesson %s first.\n", lesson);
         return;

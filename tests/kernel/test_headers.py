@@ -48,3 +48,13 @@ def test_a_mistake_in_a_header_does_not_last(kernel):
     write(kernel, "mine.h", "int broken(")
     assert kernel.run('#include "mine.h"').status == "error"
     assert kernel.run("1 + 1").value == "2"
+
+
+@pytest.mark.parametrize("loss", ["%restart", "#include <signal.h>\nraise(SIGKILL);"])
+def test_a_headers_variables_have_their_values_again(kernel, loss):
+    write(kernel, "mine.h", "#define MINE 3\nstruct pair { int a, b; };\nstatic const struct pair table[2] = {{1, 2}, {3, 4}};\n"
+                            "static int count = 5;\nstatic inline int next(void) { return ++count + table[1].b; }")
+    assert kernel.run('#include "mine.h"\nnext()').value == "10"
+    kernel.run(loss)
+    assert kernel.run('#include "mine.h"\nnext() + MINE').value == "13"
+    assert kernel.run('#include "mine.h"\nnext()').value == "11", "included once more, it keeps its values"

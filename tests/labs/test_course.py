@@ -159,6 +159,15 @@ def test_a_quiz(out, kernel, progress):
     assert json.loads(progress.read_text()) == {"passed": {"9.quiz": True}}
 
 
+def test_after_a_restart_cells_say_what_to_run(out, kernel, folder):
+    out("course_ready()")
+    kernel.run("%restart")
+    for call in ("course_progress();", 'course_hint("1.a");', 'course_quiz("9", five);', 'course_answers("9", "abc");'):
+        assert out(call) == "Run the first cell of this notebook, then this one again.\n"
+    out('#include "course/course.h"' + QUIZ)
+    assert out('course_quiz("9", five);').startswith("1. One?")
+
+
 def test_the_file_is_in_the_users_data_folder(out, folder):
     out(f'unsetenv("KOLO_PROGRESS"); setenv("HOME", "{folder}/home", 1); unsetenv("XDG_DATA_HOME");')
     out('course_check("1.b", true, "no");')
