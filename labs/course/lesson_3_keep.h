@@ -31,6 +31,12 @@ static inline double lesson_3_kept(const char *name)
     return value;
 }
 
+/* 1,000 digits that Kolo draws, the same on every rank. */
+static inline kolo_data *lesson_3_digits(void)
+{
+    return kolo_synthetic_digits(.split = KOLO_TRAIN, .samples = 1000);
+}
+
 /* The Euclidean distance between this rank's weights and those of rank 0. All ranks call it. NaN without memory. */
 static inline double lesson_3_distance(kolo_model *model)
 {
