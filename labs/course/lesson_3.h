@@ -134,6 +134,7 @@ static inline const char *lesson_3_fault(const lesson_3_run *run)
 /* Prints what the last run of the program did, and checks exercise 3.a. */
 static inline void lesson_3_check_edits(void)
 {
+    if (!course_ready()) return;
     lesson_3_run run = lesson_3_last_run();
     if (run.ranks == 0) {
         course_check("3.a", false,
@@ -196,6 +197,12 @@ static inline void lesson_3_compare_letters(const char *guesses)
  * the five letters that were guessed. */
 static inline void lesson_3_sabotage(const char *guesses)
 {
+    if (!course_ready()) return;
+    if (!guesses || strlen(guesses) != LESSON_3_EDITS) {
+        printf("Type five letters, one for each edit, and - where you have no guess; got \"%s\".\n",
+               guesses ? guesses : "");
+        return;
+    }
     lesson_3_run run = lesson_3_last_run();
     int missing = run.ranks > 1 ? lesson_3_missing(&run) : 0, count = 0, edit = 0, seen = 0;
     for (int e = 0; e < LESSON_3_EDITS; e++)
@@ -204,10 +211,6 @@ static inline void lesson_3_sabotage(const char *guesses)
     if (run.ranks < 2) printf("There is no run of several ranks to look at yet.\n");
     else if (count == 0) printf("The last run had all five edits.\n");
     else if (count > 1) printf("The last run lacked %d edits: leave out one at a time.\n", count);
-    if (strlen(guesses) != LESSON_3_EDITS) {
-        printf("Type five letters, one for each edit, and - where you have no guess; got \"%s\".\n", guesses);
-        return;
-    }
     printf("edit left out   guess  what the run showed\n");
     for (int e = 0; e < LESSON_3_EDITS; e++) {
         bool known = lesson_3_letter[e] != 0;
@@ -261,6 +264,7 @@ static inline const char *lesson_3_rate_mistake(double got, double printed, int 
 /* Checks exercise 3.b with the published runs and one more. */
 static inline void lesson_3_check_rate(lesson_3_rate yours)
 {
+    if (!course_ready()) return;
     const struct {
         double printed;
         int samples, ranks, batch;

@@ -149,3 +149,10 @@ def test_the_table_of_strategies_is_complete():
     known = re.findall(r"^ +X\((\w+)\)", (ROOT / "ext/include/kolo_training.h").read_text(), flags=re.MULTILINE)
     table = "\n".join(line for line in read(LESSON).text.splitlines() if line.startswith("|"))
     assert len(known) == 14 and [name for name in known if f"`{name}`" not in table] == []
+
+
+def test_after_a_restart_cells_say_what_to_run(kernel):
+    """The last test of this kernel: its variables are gone."""
+    kernel.run("%restart")
+    for call in ("lesson_3_check_edits();", 'lesson_3_sabotage("-----");', 'course_quiz("3", lesson_3_questions);'):
+        assert kernel.run(call).stdout == "Run the first cell of this notebook, then this one again.\n"

@@ -181,3 +181,10 @@ def test_the_saved_lesson_is_of_cifar_10_and_shows_the_gap():
     assert trained["one device"] > trained["eight devices"] + 0.05 and tested["one device"] > tested["eight devices"] + 0.05
     assert trained["norm, scaled, warm-up"] > trained["one device"]
     assert {"one device, batch norm", "LARS", "LAMB", "NovoGrad"} <= set(tested)
+
+
+def test_after_a_restart_cells_say_what_to_run(kernel):
+    """The last test of this kernel: its variables are gone."""
+    kernel.run("%restart")
+    for call in ("lesson_4_check_warmup(NULL);", "lesson_4_check_noise();", 'course_quiz("4", lesson_4_questions);'):
+        assert kernel.run(call).stdout == "Run the first cell of this notebook, then this one again.\n"
