@@ -10,8 +10,8 @@ import pytest
 from labs import execute
 from labs.notebooks import LESSONS, ROOT, SOLUTIONS, START, Notebook, check_outputs, number, read
 
-# Lessons whose many programs all read MNIST: each would draw 60,000 digits of its own.
-ON_FILES = {"1", "3"}
+# Lessons whose many programs all read MNIST or CIFAR-10: each would draw 60,000 pictures of its own.
+ON_FILES = {"1", "3", "4"}
 
 
 @pytest.fixture
@@ -38,9 +38,19 @@ def write_idx(folder, split, samples):
     (folder / f"{split}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 0x801, samples) + labels)
 
 
+def write_cifar(folder, name, samples):
+    """Pictures whose rows tell the class, with CIFAR-10's record: a label, then three planes of 32 × 32."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = [bytes(200 if row // 3 == label else row * 3 for _ in range(3) for row in range(32) for _ in range(32))
+                for label in range(10)]
+    (folder / name).write_bytes(b"".join(bytes([i % 10]) + pictures[i % 10] for i in range(samples)))
+
+
 @pytest.fixture
 def files(monkeypatch, tmp_path):
-    """As many digits as the quick forms take."""
+    """As many digits and pictures as the quick forms take."""
+    write_cifar(tmp_path / "files/cifar-10", "data_batch_1.bin", 1000)
+    write_cifar(tmp_path / "files/cifar-10", "test_batch.bin", 300)
     write_idx(tmp_path / "files/mnist", "train", 2048)
     write_idx(tmp_path / "files/mnist", "t10k", 500)
     monkeypatch.setenv("KOLO_DATA", str(tmp_path / "files"))
