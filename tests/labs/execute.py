@@ -10,6 +10,7 @@ import argparse
 import os
 import re
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -54,12 +55,28 @@ def say_cell(cell, cell_index):
     print(f"cell {cell_index}: {cell.source.splitlines()[0] if cell.source else ''}", flush=True)
 
 
+def fold_answers(notebook):
+    """From the first prediction on, saved outputs open with a click: a learner predicts before looking. Running a cell
+    shows its output."""
+    predicted = False
+    for cell in notebook.cells:
+        predicted = predicted or "**Predict.**" in cell.source
+        if cell.cell_type == "code" and predicted:
+            cell.metadata.update(collapsed=True, jupyter={"outputs_hidden": True})
+
+
 def execute(path, quick, kernel="kolo", folder=None):
-    """The notebook at `path`, executed in `folder` (its own, if not given)."""
+    """The notebook at `path`, executed in `folder` (its own, if not given). What it passes is no progress of the user's."""
+    with tempfile.TemporaryDirectory() as kept:
+        environment = {name: value for name, value in os.environ.items() if name != "KOLO_LAB_QUICK"}
+        environment["KOLO_PROGRESS"] = f"{kept}/progress.json"
+        if quick:
+            environment["KOLO_LAB_QUICK"] = "1"
+        return execute_in(environment, path, quick, kernel, folder)
+
+
+def execute_in(environment, path, quick, kernel, folder):
     notebook = nbformat.read(path, as_version=4)
-    environment = {name: value for name, value in os.environ.items() if name != "KOLO_LAB_QUICK"}
-    if quick:
-        environment["KOLO_LAB_QUICK"] = "1"
     client = NotebookClient(notebook, kernel_name=kernel, timeout=None if quick else FULL_LIMIT,
                             on_cell_start=say_cell if quick else None,
                             record_timing=False, resources={"metadata": {"path": str(folder or path.parent)}})
@@ -67,6 +84,7 @@ def execute(path, quick, kernel="kolo", folder=None):
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = coalesce(cell.outputs)
+    fold_answers(notebook)
     return notebook
 
 

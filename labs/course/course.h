@@ -1,0 +1,141 @@
+/* The plumbing that the notebooks of the course share: quick forms, predictions, statistics, commands. Checks, hints
+ * and quizzes are in quiz.h, the learner's progress is in progress.h. A notebook's first cell has
+ *
+ *     #include "course/course.h"
+ *
+ * Everything prints on stdout, in sentences for the learner. Nothing here ends the process. */
+#ifndef COURSE_COURSE_H
+#define COURSE_COURSE_H
+
+#include <kolo.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "quiz.h"
+
+/* Is this the quick form, in which the tests run every notebook? It is if KOLO_LAB_QUICK is set. */
+static inline bool course_quick(void)
+{
+    return getenv("KOLO_LAB_QUICK") != NULL;
+}
+
+static inline int course_pick(int full, int quick)
+{
+    return course_quick() ? quick : full;
+}
+
+/* Begins a lesson: makes the folder run/, in which programs write, and says what computes here. */
+static inline void course_begin(const char *lesson)
+{
+    if (mkdir("run", 0777) != 0 && errno != EEXIST)
+        printf("The folder run/ cannot be made here: %s. Programs that write there will fail.\n", strerror(errno));
+    int devices = kolo_device_count(), most = kolo_hardware_count();
+    kolo_device first = kolo_device_get(0);
+    printf("Lesson %s. %d device%s: %s, %s.\n", lesson, devices, devices == 1 ? "" : "s", first.name,
+           first.description);
+    if (most < devices)
+        printf("%d %s%s: at most %d of the devices compute at the same time.\n", most,
+               first.name[0] == 'g' ? "GPU" : "core", most == 1 ? "" : "s", most);
+    if (course_quick()) printf("Quick form (KOLO_LAB_QUICK): runs are cut short, and their numbers mean nothing.\n");
+}
+
+/* Prints a number with about three digits, but all before the point: 0.0123, 1.5, 486914. */
+static inline void course_number(double value, const char *unit)
+{
+    printf(fabs(value) >= 100 ? "%.0f" : "%.3g", value);
+    if (unit && *unit) printf(" %s", unit);
+}
+
+/* Compares a prediction with what was measured. `tolerance` is relative: 0.2 accepts 20 % above or below the measured
+ * value. A guess of 0 or NaN means that nothing was predicted yet, a measured NaN that nothing was measured. */
+static inline void course_compare(const char *what, double guess, double measured, double tolerance, const char *unit)
+{
+    if (isnan(measured)) {
+        printf("%s: there is no measurement yet. Run the cells above first.\n", what);
+        return;
+    }
+    bool guessed = guess != 0 && !isnan(guess);
+    printf("%s: ", what);
+    if (guessed) printf("your guess "), course_number(guess, unit), printf(", ");
+    printf("measured "), course_number(measured, unit);
+    if (!guessed) {
+        printf(". Type your guess first, and run its cell and this one.\n");
+        return;
+    }
+    double ratio = guess / measured;
+    if (fabs(guess - measured) <= tolerance * fabs(measured)) printf(": within %.0f %%.\n", 100 * tolerance);
+    else if (measured == 0 || ratio < 0) printf(": too %s.\n", guess < measured ? "low" : "high");
+    else printf(": too %s, by a factor of %.2g.\n", guess < measured ? "low" : "high", ratio < 1 ? 1 / ratio : ratio);
+}
+
+static inline int course_order(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median, mean, and standard deviation of the sample (with n - 1) of x[n]. NaN if there are too few values. */
+static inline double course_median(const double *x, int n)
+{
+    double *sorted = n > 0 ? malloc((size_t)n * sizeof *x) : NULL;
+    if (!sorted) return NAN;
+    memcpy(sorted, x, (size_t)n * sizeof *x);
+    qsort(sorted, (size_t)n, sizeof *x, course_order);
+    double median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+    free(sorted);
+    return median;
+}
+
+static inline double course_mean(const double *x, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += x[i];
+    return n > 0 ? sum / n : NAN;
+}
+
+static inline double course_deviation(const double *x, int n)
+{
+    double mean = course_mean(x, n), squares = 0;
+    for (int i = 0; i < n; i++) squares += (x[i] - mean) * (x[i] - mean);
+    return n > 1 ? sqrt(squares / (n - 1)) : NAN;
+}
+
+/* Reads the values with the name `key` ("val_accuracy", "images_per_second") of the first `max` epochs from a history
+ * that a program's --history wrote. Returns their number, or -1 after libkolo's sentence about the file. */
+static inline int course_epochs_read(const char *history_json, const char *key, double *out, int max)
+{
+    kolo_history *history = kolo_history_load(history_json);
+    if (!history) return -1;
+    int count = history->epochs < max ? history->epochs : max;
+    for (int i = 0; i < count; i++) out[i] = kolo_history_get(history, i, key);
+    kolo_history_free(&history);
+    return count;
+}
+
+/* Runs a command of the shell and returns its exit code, 128 + N if signal N ended it, -1 if it could not be started.
+ * A failure is also said in one sentence. */
+__attribute__((format(printf, 1, 2))) static inline int course_run(const char *format, ...)
+{
+    char command[8192];
+    va_list values;
+    va_start(values, format);
+    int length = vsnprintf(command, sizeof command, format, values);
+    va_end(values);
+    if (length < 0 || (size_t)length >= sizeof command) {
+        printf("The command is longer than %zu bytes.\n", sizeof command - 1);
+        return -1;
+    }
+    fflush(stdout);
+    int status = system(command);
+    int code = status == -1 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    if (code) printf("This command ended with exit code %d: %s\n", code, command);
+    return code;
+}
+
+#endif
