@@ -222,9 +222,12 @@ static inline void lesson_5_judge(const lesson_5_found found[LESSON_5_RANKS], co
 {
     double own = 10 - rate * LESSON_5_PUSHES, shared = 10 - rate * 0.5 * LESSON_5_PUSHES * (LESSON_5_RANKS - 1);
     double due[LESSON_5_COUNT] = {10, own, own, shared};
+    if (found[1].calls + found[2].calls == 0) {
+        course_check("5.b", false, "work() is the skeleton: no worker computed a gradient.");
+        return;
+    }
     for (int r = 1; r < LESSON_5_RANKS; r++) {
         const char *mistake = lesson_5_worker_mistake(&found[r], rate);
-        if (found[1].calls + found[2].calls == 0) mistake = "serve() and work() are the skeleton: no gradient was computed.";
         if (!mistake) continue;
         course_check("5.b", false, "Expected %g in a worker's weights at its second gradient, got %g. %s", 10 - rate,
                      found[r].second, mistake);
