@@ -52,26 +52,28 @@ static inline void course_number(double value, const char *unit)
     if (unit && *unit) printf(" %s", unit);
 }
 
-/* Compares a prediction with what was measured. `tolerance` is relative: 0.2 accepts 20 % above or below the measured
- * value. A guess of 0 or NaN means that nothing was predicted yet, a measured NaN that nothing was measured. */
-static inline void course_compare(const char *what, double guess, double measured, double tolerance, const char *unit)
+/* Compares a prediction with the result of a measurement or calculation. `tolerance` is relative: 0.2 accepts 20 %
+ * above or below the result, 0 only the result itself. A guess of 0 or NaN means that nothing was predicted yet, a
+ * result of NaN that nothing was measured. */
+static inline void course_compare(const char *what, double guess, double result, double tolerance, const char *unit)
 {
-    if (isnan(measured)) {
-        printf("%s: there is no measurement yet. Run the cells above first.\n", what);
+    if (isnan(result)) {
+        printf("%s: there is no result yet. Run the cells above first.\n", what);
         return;
     }
     bool guessed = guess != 0 && !isnan(guess);
     printf("%s: ", what);
     if (guessed) printf("your guess "), course_number(guess, unit), printf(", ");
-    printf("measured "), course_number(measured, unit);
+    printf("result "), course_number(result, unit);
     if (!guessed) {
         printf(". Type your guess first, and run its cell and this one.\n");
         return;
     }
-    double ratio = guess / measured;
-    if (fabs(guess - measured) <= tolerance * fabs(measured)) printf(": within %.0f %%.\n", 100 * tolerance);
-    else if (measured == 0 || ratio < 0) printf(": too %s.\n", guess < measured ? "low" : "high");
-    else printf(": too %s, by a factor of %.2g.\n", guess < measured ? "low" : "high", ratio < 1 ? 1 / ratio : ratio);
+    double ratio = guess / result;
+    if (guess == result) printf(": right.\n");
+    else if (fabs(guess - result) <= tolerance * fabs(result)) printf(": within %.0f %%.\n", 100 * tolerance);
+    else if (result == 0 || ratio < 0) printf(": too %s.\n", guess < result ? "low" : "high");
+    else printf(": too %s, by a factor of %.2g.\n", guess < result ? "low" : "high", ratio < 1 ? 1 / ratio : ratio);
 }
 
 static inline int course_order(const void *a, const void *b)

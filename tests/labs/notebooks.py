@@ -59,10 +59,11 @@ def read(name):
 
 
 def check_outputs(notebook):
-    """Every cell shows something, none an error, and every plot comes as two pictures and as text."""
+    """Every cell shows something, none an error, and every chart comes as two pictures and as text."""
     for cell in notebook.code:
         assert [o for o in cell.outputs if o["output_type"] == "error"] == [], cell.source
         assert cell.outputs, f"shows nothing:\n{cell.source}"
-        pictures = cell.shown("image/png")
-        assert len(pictures) >= len(re.findall(r"^kolo_plot\w*\(", cell.source, flags=re.MULTILINE)), cell.source
-        assert len(cell.shown("image/svg+xml")) == len(pictures) <= len(cell.shown("text/plain")), cell.source
+        charts = len(re.findall(r"^kolo_plot(?:_history)?\(", cell.source, flags=re.MULTILINE))
+        for mime in ("image/png", "image/svg+xml", "text/plain"):
+            assert len(cell.shown(mime)) >= charts, f"no {mime}:\n{cell.source}"
+        assert len(cell.shown("image/png")) <= len(cell.shown("text/plain")), cell.source

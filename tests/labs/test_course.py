@@ -57,14 +57,14 @@ def test_a_lesson_begins_with_what_computes_here(out, folder):
     assert out('printf("%d %d", course_quick(), course_pick(8, 3));') == "1 3"
 
 
-@pytest.mark.parametrize("guess, measured, said", [
-    ("110", "100", "rate: your guess 110 images/s, measured 100 images/s: within 20 %."),
+@pytest.mark.parametrize("guess, result, said", [
+    ("110", "100", "rate: your guess 110 images/s, result 100 images/s: within 20 %."),
     ("50", "100", "too low, by a factor of 2."), ("1500", "1000", "too high, by a factor of 1.5."),
-    ("0", "100", "rate: measured 100 images/s. Type your guess first"), ("NAN", "100", "Type your guess first"),
-    ("5", "NAN", "there is no measurement yet"), ("-1", "2", "too low."), ("1", "0", "too high."),
-    ("486914", "486914", "486914 images/s, measured 486914")])  # fmt: skip
-def test_a_prediction_is_compared(out, guess, measured, said):
-    assert said in out(f'course_compare("rate", {guess}, {measured}, 0.2, "images/s");')
+    ("0", "100", "rate: result 100 images/s. Type your guess first"), ("NAN", "100", "Type your guess first"),
+    ("5", "NAN", "there is no result yet"), ("-1", "2", "too low."), ("1", "0", "too high."),
+    ("486914", "486914", "486914 images/s, result 486914 images/s: right.")])  # fmt: skip
+def test_a_prediction_is_compared(out, guess, result, said):
+    assert said in out(f'course_compare("rate", {guess}, {result}, 0.2, "images/s");')
 
 
 def test_statistics(out):
