@@ -143,6 +143,15 @@ static inline double lesson_5_bubbles(const char *name, const char *trace)
     return share;
 }
 
+/* Says how much of the slow input's time a queue hides, given the milliseconds of a step. */
+static inline void lesson_5_hidden(double plain, double synchronous, double queue)
+{
+    double cost = synchronous - plain, hidden = synchronous - queue;
+    if (!(cost > 0)) printf("The slow input cost nothing that can be measured here: run the cells again on a quiet machine.\n");
+    else if (hidden <= 0) printf("The slow input costs %.1f ms a step, and the queue hides nothing of it.\n", cost);
+    else printf("The slow input costs %.1f ms a step; the queue hides %.0f %% of that.\n", cost, fmin(100, 100 * hidden / cost));
+}
+
 /* ------------------------------------------------------------------------------- 3 one slow worker */
 
 enum { LESSON_5_EPOCHS = 16 };

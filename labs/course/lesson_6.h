@@ -79,6 +79,13 @@ static inline void bowl_plot(const char *title, const bowl *b)
     kolo_plot_at(&plot, KOLO_HERE);
 }
 
+/* Compares a prediction of a small whole number with what came; 0: nothing is predicted yet. */
+static inline void lesson_6_compare(const char *what, int guess, int came)
+{
+    if (guess == 0) printf("%s %d. Type your guess first, and run its cell and this one.\n", what, came);
+    else printf("%s %d. Your guess of %d is %s.\n", what, came, guess, guess == came ? "right" : guess < came ? "too low" : "too high");
+}
+
 /* The fewest workers, from 1 to 16, with which the centre ends farther from the minimum than it began; 0: none. */
 static inline int bowl_limit(bowl_rule rule, int window)
 {
@@ -257,12 +264,12 @@ static inline lesson_6_map map_of(kolo_strategy strategy)
 }
 
 /* Compares a guess of the fewest workers whose accuracy with a window is below `least`. */
-static inline void map_compare(const lesson_6_map *map, int window, double least, double guess)
+static inline void map_compare(const lesson_6_map *map, int window, double least, int guess)
 {
     for (int r = 0; r < MAP_ROWS; r++) {
         for (int k = 0; k < MAP_COLUMNS; k++) {
             if (map_windows[k] != window || !(map->accuracy[r][k] < least)) continue;
-            course_compare("The accuracy is too low from", guess, map_workers[r], 0, "workers on");
+            lesson_6_compare("Workers from which the accuracy is too low:", guess, map_workers[r]);
             return;
         }
     }
