@@ -276,26 +276,44 @@ static inline void map_compare(const lesson_6_map *map, int window, double least
     printf("With a window of %d, no accuracy in this map is below %g.\n", window, least);
 }
 
-/* Prints the map as text, and shows it as a table whose cells are from red (0.5 or below) to green (0.65 or above). */
+/* The background of a cell: from red (0.5 or below) to green (0.65 or above); grey where nothing was measured. */
+static inline void map_colour(double accuracy, int rgb[3])
+{
+    double good = fmin(fmax((accuracy - 0.5) / 0.15, 0), 1);
+    rgb[0] = isnan(accuracy) ? 221 : (int)(230 - 110 * good);
+    rgb[1] = isnan(accuracy) ? 221 : (int)(110 + 100 * good);
+    rgb[2] = isnan(accuracy) ? 221 : 110;
+}
+
+static inline void map_row(const lesson_6_map *map, int r, const char *title, FILE *html)
+{
+    printf("%-14s %2d workers:", title, map_workers[r]);
+    fprintf(html, "</tr><tr><td>%d</td>", map_workers[r]);
+    for (int k = 0; k < MAP_COLUMNS; k++) {
+        char number[16] = "-";
+        int rgb[3];
+        if (!isnan(map->accuracy[r][k])) snprintf(number, sizeof number, "%.3f", map->accuracy[r][k]);
+        map_colour(map->accuracy[r][k], rgb);
+        printf("  %5s", number);
+        fprintf(html, "<td style=\"color:black;background-color:rgb(%d,%d,%d)\">%s</td>", rgb[0], rgb[1], rgb[2], number);
+    }
+    printf("\n");
+}
+
+/* Prints the map as text, and shows it as a table with coloured cells. */
 static inline void map_show(const char *title, const lesson_6_map *map)
 {
-    char html[8192];
-    int at = snprintf(html, sizeof html, "<p>%s: test accuracy</p><table><tr><td>workers \\ window</td>", title);
-    for (int k = 0; k < MAP_COLUMNS; k++) at += snprintf(html + at, sizeof html - (size_t)at, "<td>%d</td>", map_windows[k]);
-    for (int r = 0; r < MAP_ROWS; r++) {
-        printf("%-14s %2d workers:", title, map_workers[r]);
-        at += snprintf(html + at, sizeof html - (size_t)at, "</tr><tr><td>%d</td>", map_workers[r]);
-        for (int k = 0; k < MAP_COLUMNS; k++) {
-            double a = map->accuracy[r][k], good = isnan(a) ? 0.5 : fmin(fmax((a - 0.5) / 0.15, 0), 1);
-            printf(isnan(a) ? "      -" : "  %.3f", a);
-            at += snprintf(html + at, sizeof html - (size_t)at,
-                           "<td style=\"color:black;background-color:rgb(%d,%d,110)\">%.3f</td>", (int)(230 - 110 * good),
-                           (int)(110 + 100 * good), a);
-        }
-        printf("\n");
-    }
-    snprintf(html + at, sizeof html - (size_t)at, "</tr></table>");
-    kolo_display("text/html", html);
+    char *text = NULL;
+    size_t size;
+    FILE *html = open_memstream(&text, &size);
+    if (!html) return;
+    fprintf(html, "<p>%s: test accuracy</p><table><tr><td>workers \\ window</td>", title);
+    for (int k = 0; k < MAP_COLUMNS; k++) fprintf(html, "<td>%d</td>", map_windows[k]);
+    for (int r = 0; r < MAP_ROWS; r++) map_row(map, r, title, html);
+    fprintf(html, "</tr></table>");
+    fclose(html);
+    if (text) kolo_display("text/html", text);
+    free(text);
 }
 
 /* ------------------------------------------------------------------------------- the quiz */
