@@ -3,6 +3,7 @@
 #define COURSE_LESSON_5_CHECKS_H
 
 #include "course.h"
+#include "messages.h"
 
 #include <unistd.h>
 
@@ -112,7 +113,7 @@ static inline void lesson_5_check_queue(lesson_5_put put, lesson_5_get get)
 typedef void (*lesson_5_serve)(float *weights, int count, int pushes, float rate);
 typedef void (*lesson_5_work)(float *weights, int count, int pushes);
 
-enum { LESSON_5_RANKS = 3, LESSON_5_PUSHES = 3, LESSON_5_COUNT = 4, LESSON_5_MEET = 99, LESSON_5_END = 98 /* tags */ };
+enum { LESSON_5_RANKS = 3, LESSON_5_PUSHES = 3, LESSON_5_COUNT = 4, LESSON_5_MEET = 99 /* a tag */ };
 
 /* What compute_gradient() computes, and what it saw. */
 static struct {
@@ -122,6 +123,8 @@ static struct {
     kolo_data *data;             /* NULL: the check's gradient; else that of `model` on these data */
     kolo_model *model;
 } lesson_5_probe;
+
+static int lesson_5_server_passes; /* 1 on all ranks if the last check of the server did */
 
 /* Rank 1's first gradient is ready when rank 2 computes its last one: a server that waits for rank 1 first keeps both
  * waiting. */
@@ -169,40 +172,28 @@ static inline void compute_gradient(float *weights, float *gradient, int count)
     kolo_data_free(&batch);
 }
 
-/* Takes the messages that nobody received, and returns their number without those of the check. All ranks call it: each
- * tells the others that its messages end here, and messages of one rank keep their order. */
-static inline int lesson_5_drain(void)
-{
-    static char bytes[1 << 16];
-    int count = 0;
-    for (int r = 0; r < kolo_size(); r++)
-        if (r != kolo_rank()) kolo_send(bytes, 1, .to = r, .tag = LESSON_5_END);
-    for (int r = 0; r < kolo_size(); r++) {
-        kolo_message message = {.tag = r == kolo_rank() ? LESSON_5_END : 0};
-        while (message.tag != LESSON_5_END) {
-            if (kolo_receive(bytes, sizeof bytes, .from = r, .tag = KOLO_ANY_TAG, .message = &message) != KOLO_OK) break;
-            count += message.tag != LESSON_5_END && message.tag != LESSON_5_MEET;
-        }
-    }
-    return count;
-}
-
 /* What a rank found. */
 typedef struct lesson_5_found {
     double calls, first, second, in_vain, left;
     double end; /* this rank's element of its weights */
 } lesson_5_found;
 
-/* The mistake that a worker's numbers show, or NULL. */
-static inline const char *lesson_5_worker_mistake(const lesson_5_found *worker, double rate)
+/* A mistake in a worker's messages, or NULL. */
+static inline const char *lesson_5_message_mistake(const lesson_5_found *worker, double rate)
+{
+    (void)rate;
+    if (worker->calls != LESSON_5_PUSHES) return "A worker must compute `pushes` gradients.";
+    if (worker->first != worker->second) return NULL;
+    return "A worker computed its second gradient at old weights. The server answers each gradient's sender with the weights "
+           "that contain the gradient, and the worker receives them.";
+}
+
+/* A mistake in the order of a worker's messages or in its steps, or NULL. */
+static inline const char *lesson_5_step_mistake(const lesson_5_found *worker, double rate)
 {
     double moved = worker->first - worker->second;
-    if (worker->calls != LESSON_5_PUSHES) return "A worker must compute `pushes` gradients.";
     if (worker->in_vain != 0)
         return "The server waits for one certain rank while another one sends. Take the message that comes: KOLO_ANY_RANK.";
-    if (moved == 0)
-        return "A worker computed its second gradient at old weights. The server answers with the weights that contain "
-               "the gradient, and the worker receives them.";
     if (fabs(moved + rate) < 1e-5) return "The weights moved along the gradient, and the loss rises: step against it.";
     if (fabs(moved - rate) > 1e-5) return "The step is not rate times the gradient: is anything multiplied or divided besides?";
     return NULL;
@@ -221,24 +212,23 @@ static inline const char *lesson_5_server_mistake(const lesson_5_found found[LES
     return NULL;
 }
 
-static inline void lesson_5_judge(const lesson_5_found found[LESSON_5_RANKS], const float *weights, double rate)
+static inline bool lesson_5_judge(const lesson_5_found found[LESSON_5_RANKS], const float *weights, double rate)
 {
     double own = 10 - rate * LESSON_5_PUSHES, shared = 10 - rate * 0.5 * LESSON_5_PUSHES * (LESSON_5_RANKS - 1);
     double due[LESSON_5_COUNT] = {10, own, own, shared};
-    if (found[1].calls + found[2].calls == 0) {
-        course_check("5.b", false, "work() is the skeleton: no worker computed a gradient.");
-        return;
-    }
-    for (int r = 1; r < LESSON_5_RANKS; r++) {
-        const char *mistake = lesson_5_worker_mistake(&found[r], rate);
-        if (!mistake) continue;
-        course_check("5.b", false, "Expected %g in a worker's weights at its second gradient, got %g. %s", 10 - rate,
-                     found[r].second, mistake);
-        return;
+    if (found[1].calls + found[2].calls == 0)
+        return course_check("5.b", false, "work() is the skeleton: no worker computed a gradient.");
+    for (int i = 0; i < 2 * (LESSON_5_RANKS - 1); i++) { /* the messages of all workers first */
+        int r = 1 + i % (LESSON_5_RANKS - 1);
+        bool messages = i < LESSON_5_RANKS - 1;
+        const char *mistake = (messages ? lesson_5_message_mistake : lesson_5_step_mistake)(&found[r], rate);
+        if (mistake)
+            return course_check("5.b", false, "Expected %g in a worker's weights at its second gradient, got %g. %s",
+                                10 - rate, found[r].second, mistake);
     }
     const char *mistake = lesson_5_server_mistake(found, weights, due);
-    course_check("5.b", !mistake, "Expected the server's weights %g %g %g %g, got %g %g %g %g. %s", due[0], due[1], due[2],
-                 due[3], weights[0], weights[1], weights[2], weights[3], mistake ? mistake : "");
+    return course_check("5.b", !mistake, "Expected the server's weights %g %g %g %g, got %g %g %g %g. %s", due[0], due[1],
+                        due[2], due[3], weights[0], weights[1], weights[2], weights[3], mistake ? mistake : "");
 }
 
 /* A server and two workers, three gradients from each, a rate of 0.25, and weights that begin at 10. All ranks call it;
@@ -256,16 +246,21 @@ static inline void lesson_5_check_server(lesson_5_serve serve, lesson_5_work wor
     else work(weights, LESSON_5_COUNT, LESSON_5_PUSHES);
     lesson_5_found found[LESSON_5_RANKS], mine = {.calls = lesson_5_probe.calls, .first = lesson_5_probe.seen[0],
                                                   .second = lesson_5_probe.seen[1], .in_vain = lesson_5_probe.in_vain};
-    mine.left = lesson_5_drain();
+    mine.left = messages_drain(LESSON_5_MEET);
     mine.end = weights[kolo_rank()];
     kolo_allgather((const double *)&mine, sizeof mine / sizeof(double), (double *)found);
-    if (kolo_rank() == 0) lesson_5_judge(found, weights, rate);
+    if (kolo_rank() == 0) lesson_5_server_passes = lesson_5_judge(found, weights, rate);
+    kolo_broadcast(&lesson_5_server_passes, 1, 0);
 }
 
 /* Trains a small network on drawn digits with the learner's server, each worker on images of its own. All ranks call it;
  * rank 0 prints the loss before and after. */
 static inline void lesson_5_train_with(lesson_5_serve serve, lesson_5_work work, int pushes)
 {
+    if (!lesson_5_server_passes) {
+        if (kolo_rank() == 0) printf("The server trains a network when its check has passed: run the check first.\n");
+        return;
+    }
     memset(&lesson_5_probe, 0, sizeof lesson_5_probe);
     kolo_data *all = kolo_synthetic_digits(.split = KOLO_TRAIN, .samples = 512 * kolo_size());
     kolo_model *model = kolo_sequential(kolo_input(28, 28, 1), kolo_average_pool2d(2), kolo_flatten(), kolo_dense(10));
