@@ -1,5 +1,5 @@
-/* The plumbing of lesson 5: measurements, tables, the staleness of a recorded order, hints and the quiz. The checks of its
- * exercises are in lesson_5_checks.h. */
+/* The plumbing of lesson 5: measurements, tables, the staleness of a recorded order, hints and the quiz. The checks of
+ * its exercises are in lesson_5_checks.h. */
 #ifndef COURSE_LESSON_5_H
 #define COURSE_LESSON_5_H
 
@@ -16,13 +16,14 @@
 /* Keras's small CNN for CIFAR-10, as in source_code/N5/cifar10.c: 1.25 million weights. */
 static inline kolo_model *lesson_5_cifar_network(void)
 {
-    return kolo_sequential(
-        kolo_input(32, 32, 3),
-        kolo_conv2d(32, .kernel = {3, 3}, .padding = KOLO_SAME, .activation = KOLO_RELU),
-        kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU), kolo_max_pool2d(2, 2), kolo_dropout(0.25),
-        kolo_conv2d(64, .kernel = {3, 3}, .padding = KOLO_SAME, .activation = KOLO_RELU),
-        kolo_conv2d(64, .kernel = {3, 3}, .activation = KOLO_RELU), kolo_max_pool2d(2, 2), kolo_dropout(0.25),
-        kolo_flatten(), kolo_dense(512, .activation = KOLO_RELU), kolo_dropout(0.5), kolo_dense(10));
+    return kolo_sequential(kolo_input(32, 32, 3),
+                           kolo_conv2d(32, .kernel = {3, 3}, .padding = KOLO_SAME, .activation = KOLO_RELU),
+                           kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU), kolo_max_pool2d(2, 2),
+                           kolo_dropout(0.25),
+                           kolo_conv2d(64, .kernel = {3, 3}, .padding = KOLO_SAME, .activation = KOLO_RELU),
+                           kolo_conv2d(64, .kernel = {3, 3}, .activation = KOLO_RELU), kolo_max_pool2d(2, 2),
+                           kolo_dropout(0.25), kolo_flatten(), kolo_dense(512, .activation = KOLO_RELU),
+                           kolo_dropout(0.5), kolo_dense(10));
 }
 
 /* What a way to spread a training over devices gave. */
@@ -95,10 +96,9 @@ static inline void lesson_5_same(const lesson_5_way *ways, int count)
 /* A CNN for MNIST that is small enough to train here beside a slow feed. */
 static inline kolo_model *lesson_5_digits_network(void)
 {
-    return kolo_sequential(
-        kolo_input(28, 28, 1), kolo_conv2d(16, .kernel = {3, 3}, .activation = KOLO_RELU),
-        kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU), kolo_max_pool2d(2, 2), kolo_flatten(),
-        kolo_dense(64, .activation = KOLO_RELU), kolo_dense(10));
+    return kolo_sequential(kolo_input(28, 28, 1), kolo_conv2d(16, .kernel = {3, 3}, .activation = KOLO_RELU),
+                           kolo_conv2d(32, .kernel = {3, 3}, .activation = KOLO_RELU), kolo_max_pool2d(2, 2),
+                           kolo_flatten(), kolo_dense(64, .activation = KOLO_RELU), kolo_dense(10));
 }
 
 static inline bool lesson_5_is(json_t *event, const char *key, const char *value)
@@ -117,15 +117,18 @@ static inline int lesson_5_thread(json_t *event)
  * A device's threads are those that compute, so the input of other threads does not count. */
 static inline double lesson_5_seconds_in(const char *trace, const char *category)
 {
-    json_t *all = json_load_file(trace, 0, NULL), *events = json_is_array(all) ? all : json_object_get(all, "traceEvents");
+    json_t *all = json_load_file(trace, 0, NULL),
+           *events = json_is_array(all) ? all : json_object_get(all, "traceEvents");
     double seconds = events ? 0 : NAN;
     bool computes[256] = {0};
     size_t i;
     json_t *event;
-    json_array_foreach(events, i, event) {
+    json_array_foreach(events, i, event)
+    {
         if (lesson_5_is(event, "cat", "forward")) computes[lesson_5_thread(event)] = true;
     }
-    json_array_foreach(events, i, event) {
+    json_array_foreach(events, i, event)
+    {
         if (lesson_5_is(event, "cat", category) && computes[lesson_5_thread(event)])
             seconds += 1e-6 * json_number_value(json_object_get(event, "dur"));
     }
@@ -147,9 +150,12 @@ static inline double lesson_5_bubbles(const char *name, const char *trace)
 static inline void lesson_5_hidden(double plain, double synchronous, double queue)
 {
     double cost = synchronous - plain, hidden = synchronous - queue;
-    if (!(cost > 0)) printf("The slow input cost nothing that can be measured here: run the cells again on a quiet machine.\n");
+    if (!(cost > 0))
+        printf("The slow input cost nothing that can be measured here: run the cells again on a quiet machine.\n");
     else if (hidden <= 0) printf("The slow input costs %.1f ms a step, and the queue hides nothing of it.\n", cost);
-    else printf("The slow input costs %.1f ms a step; the queue hides %.0f %% of that.\n", cost, fmin(100, 100 * hidden / cost));
+    else
+        printf("The slow input costs %.1f ms a step; the queue hides %.0f %% of that.\n", cost,
+               fmin(100, 100 * hidden / cost));
 }
 
 /* ------------------------------------------------------------------------------- 3 one slow worker */
@@ -192,20 +198,27 @@ static inline double lesson_5_total(const lesson_5_curve *c)
 
 static const course_question lesson_5_questions[COURSE_QUESTIONS] = {
     {"Eight devices, slicing on the device. How much of the batch is copied to the devices?",
-     {"the batch once", "the batch eight times", "an eighth of the batch"}, 'b',
+     {"the batch once", "the batch eight times", "an eighth of the batch"},
+     'b',
      "Each device is sent the whole batch and cuts its own slice from it."},
     {"In deterministic mode the weights are kept on the host instead of on every device. What changes?",
-     {"the weights that are learnt", "the loss of each step", "what is copied, and so the speed"}, 'c',
+     {"the weights that are learnt", "the loss of each step", "what is copied, and so the speed"},
+     'c',
      "The place of the weights decides what moves. It does not decide what is computed."},
-    {"Gathering a batch takes one thread 30 ms, computing takes 20 ms. Two threads with cores of their own fill a queue. "
+    {"Gathering a batch takes one thread 30 ms, computing takes 20 ms. Two threads with cores of their own fill a "
+     "queue. "
      "About how long is a step?",
-     {"50 ms", "30 ms", "20 ms", "10 ms"}, 'c',
+     {"50 ms", "30 ms", "20 ms", "10 ms"},
+     'c',
      "Two threads deliver a batch every 15 ms, so the device never waits: max(30 / 2, 20) = 20 ms."},
     {"One of four workers is five times as slow. Which training still makes more than three workers' worth of updates?",
-     {"synchronous", "asynchronous", "both"}, 'b', "A synchronous step lasts as long as its slowest worker's."},
+     {"synchronous", "asynchronous", "both"},
+     'b',
+     "A synchronous step lasts as long as its slowest worker's."},
     {"What is the staleness of a gradient?",
      {"the seconds that it took to compute", "the updates that others made since its weights were read",
-      "the number of workers", "the epochs since the worker began"}, 'b',
+      "the number of workers", "the epochs since the worker began"},
+     'b',
      "It counts how far the weights moved on between the pull and the push."},
 };
 
@@ -213,13 +226,15 @@ static const course_question lesson_5_questions[COURSE_QUESTIONS] = {
 static inline void lesson_5_begin(void)
 {
     course_hints("5.a", "Two numbers describe the queue: where its oldest batch is, and how many batches it holds.",
-                 "The next free place is `count` places behind `first`. Both walk round the array like the hand of a clock.",
+                 "The next free place is `count` places behind `first`. Both walk round the array like the hand of a "
+                 "clock.",
                  "Look at the operator % with QUEUE_CAPACITY. put() changes only `count`; get() changes both numbers.");
-    course_hints("5.b", "Draw the messages of one update: which rank sends what to whom, and who waits?",
-                 "The server does not know which worker comes next. kolo_receive() can take a message from any rank; its "
-                 ".message then names the sender.",
-                 "The server receives a gradient, takes a step against it, and sends the weights to the gradient's sender. "
-                 "The worker has the other end of the same two messages.");
+    course_hints(
+        "5.b", "Draw the messages of one update: which rank sends what to whom, and who waits?",
+        "The server does not know which worker comes next. kolo_receive() can take a message from any rank; its "
+        ".message then names the sender.",
+        "The server receives a gradient, takes a step against it, and sends the weights to the gradient's sender. "
+        "The worker has the other end of the same two messages.");
     course_begin("5");
 }
 

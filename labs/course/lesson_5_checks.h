@@ -1,4 +1,5 @@
-/* The checks of lesson 5's exercises: a bounded queue, and a parameter server with its workers. Included by lesson_5.h. */
+/* The checks of lesson 5's exercises: a bounded queue, and a parameter server with its workers. Included by lesson_5.h.
+ */
 #ifndef COURSE_LESSON_5_CHECKS_H
 #define COURSE_LESSON_5_CHECKS_H
 
@@ -33,8 +34,10 @@ static inline bool lesson_5_wrote_behind(const lesson_5_bench *bench)
 {
     for (int i = 0; i < 64; i++) {
         if (bench->behind[i] == 0) continue;
-        course_check("5.a", false, "Something was written behind the end of batch[]. Its places are 0 to %d: the numbers "
-                     "of places must wrap around.", QUEUE_CAPACITY - 1);
+        course_check("5.a", false,
+                     "Something was written behind the end of batch[]. Its places are 0 to %d: the numbers "
+                     "of places must wrap around.",
+                     QUEUE_CAPACITY - 1);
         return true;
     }
     return false;
@@ -43,7 +46,8 @@ static inline bool lesson_5_wrote_behind(const lesson_5_bench *bench)
 /* The mistake that made get() return `got` where `due` was due. */
 static inline const char *lesson_5_order_mistake(int got, int due, int newest)
 {
-    if (got == newest && got != due) return "That is the newest batch: this is a stack, and its oldest batch waits for ever.";
+    if (got == newest && got != due)
+        return "That is the newest batch: this is a stack, and its oldest batch waits for ever.";
     if (got == due - 1) return "It came before: get() must remove the batch that it returns.";
     if (got == 0) return "Nothing was put there: put() and get() disagree on the place of the batches.";
     return "Batches must come out in the order in which they went in.";
@@ -55,12 +59,14 @@ static inline bool lesson_5_fill(lesson_5_put put, lesson_5_bench *bench)
     for (int i = 1; i <= QUEUE_CAPACITY; i++) {
         if (put(&bench->queue, i)) continue;
         return course_check("5.a", false, "Expected true from put() with %d of %d places taken, got false. %s", i - 1,
-                            QUEUE_CAPACITY, i == QUEUE_CAPACITY ? "The queue holds one batch too few."
-                                                                : "Is `count` right after each put() and get()?");
+                            QUEUE_CAPACITY,
+                            i == QUEUE_CAPACITY ? "The queue holds one batch too few."
+                                                : "Is `count` right after each put() and get()?");
     }
     if (lesson_5_wrote_behind(bench)) return false;
     if (!put(&bench->queue, QUEUE_CAPACITY + 1)) return true;
-    return course_check("5.a", false, "Expected false from put() on a full queue, got true. It overwrites a batch on which "
+    return course_check("5.a", false,
+                        "Expected false from put() on a full queue, got true. It overwrites a batch on which "
                         "nobody has trained.");
 }
 
@@ -70,15 +76,18 @@ static inline bool lesson_5_empty(lesson_5_get get, lesson_5_bench *bench)
     for (int i = 1; i <= QUEUE_CAPACITY; i++) {
         int got = 0;
         if (!get(&bench->queue, &got))
-            return course_check("5.a", false, "Expected batch %d from get(), got false, with batches still in the queue.", i);
+            return course_check("5.a", false,
+                                "Expected batch %d from get(), got false, with batches still in the queue.", i);
         if (got != i)
             return course_check("5.a", false, "Expected batch %d from get(), got %d. %s", i, got,
                                 lesson_5_order_mistake(got, i, QUEUE_CAPACITY));
     }
     int none = 0;
     if (!get(&bench->queue, &none)) return true;
-    return course_check("5.a", false, "Expected false from get() on an empty queue, got true and batch %d. get() must look at "
-                        "`count` first, and lower it.", none);
+    return course_check("5.a", false,
+                        "Expected false from get() on an empty queue, got true and batch %d. get() must look at "
+                        "`count` first, and lower it.",
+                        none);
 }
 
 /* Fills and empties the queue from several first places, then puts and gets in turn. */
@@ -99,8 +108,10 @@ static inline void lesson_5_check_queue(lesson_5_put put, lesson_5_get get)
         bool both = put(&bench.queue, i) && get(&bench.queue, &got) && got == i;
         if (lesson_5_wrote_behind(&bench)) return;
         if (!both) {
-            course_check("5.a", false, "Expected batch %d after %d puts and gets in turn, got %d. Do the numbers of places "
-                         "wrap around at %d?", i, i, got, QUEUE_CAPACITY);
+            course_check("5.a", false,
+                         "Expected batch %d after %d puts and gets in turn, got %d. Do the numbers of places "
+                         "wrap around at %d?",
+                         i, i, got, QUEUE_CAPACITY);
             return;
         }
     }
@@ -117,10 +128,10 @@ enum { LESSON_5_RANKS = 3, LESSON_5_PUSHES = 3, LESSON_5_COUNT = 4, LESSON_5_MEE
 
 /* What compute_gradient() computes, and what it saw. */
 static struct {
-    int calls;                   /* of compute_gradient() on this rank */
+    int calls; /* of compute_gradient() on this rank */
     float seen[LESSON_5_PUSHES]; /* this rank's own element of the weights at each call */
-    bool in_vain;                /* rank 1 waited for rank 2, which could not go on */
-    kolo_data *data;             /* NULL: the check's gradient; else that of `model` on these data */
+    bool in_vain; /* rank 1 waited for rank 2, which could not go on */
+    kolo_data *data; /* NULL: the check's gradient; else that of `model` on these data */
     kolo_model *model;
 } lesson_5_probe;
 
@@ -184,7 +195,8 @@ static inline const char *lesson_5_message_mistake(const lesson_5_found *worker,
     (void)rate;
     if (worker->calls != LESSON_5_PUSHES) return "A worker must compute `pushes` gradients.";
     if (worker->first != worker->second) return NULL;
-    return "A worker computed its second gradient at old weights. The server answers each gradient's sender with the weights "
+    return "A worker computed its second gradient at old weights. The server answers each gradient's sender with the "
+           "weights "
            "that contain the gradient, and the worker receives them.";
 }
 
@@ -193,9 +205,11 @@ static inline const char *lesson_5_step_mistake(const lesson_5_found *worker, do
 {
     double moved = worker->first - worker->second;
     if (worker->in_vain != 0)
-        return "The server waits for one certain rank while another one sends. Take the message that comes: KOLO_ANY_RANK.";
+        return "The server waits for one certain rank while another one sends. Take the message that comes: "
+               "KOLO_ANY_RANK.";
     if (fabs(moved + rate) < 1e-5) return "The weights moved along the gradient, and the loss rises: step against it.";
-    if (fabs(moved - rate) > 1e-5) return "The step is not rate times the gradient: is anything multiplied or divided besides?";
+    if (fabs(moved - rate) > 1e-5)
+        return "The step is not rate times the gradient: is anything multiplied or divided besides?";
     return NULL;
 }
 
@@ -206,7 +220,8 @@ static inline const char *lesson_5_server_mistake(const lesson_5_found found[LES
     for (int i = 1; i < LESSON_5_COUNT; i++)
         if (fabs(weights[i] - due[i]) > 1e-5) return "The server's weights lack updates of some workers.";
     for (int r = 0; r < LESSON_5_RANKS; r++)
-        if (found[r].left > 0) return "Messages are left over. Each gradient has one answer, and each answer is received.";
+        if (found[r].left > 0)
+            return "Messages are left over. Each gradient has one answer, and each answer is received.";
     for (int r = 1; r < LESSON_5_RANKS; r++)
         if (fabs(found[r].end - due[r]) > 1e-5) return "A worker must end with the weights of its last answer.";
     return NULL;
@@ -227,8 +242,8 @@ static inline bool lesson_5_judge(const lesson_5_found found[LESSON_5_RANKS], co
                                 10 - rate, found[r].second, mistake);
     }
     const char *mistake = lesson_5_server_mistake(found, weights, due);
-    return course_check("5.b", !mistake, "Expected the server's weights %g %g %g %g, got %g %g %g %g. %s", due[0], due[1],
-                        due[2], due[3], weights[0], weights[1], weights[2], weights[3], mistake ? mistake : "");
+    return course_check("5.b", !mistake, "Expected the server's weights %g %g %g %g, got %g %g %g %g. %s", due[0],
+                        due[1], due[2], due[3], weights[0], weights[1], weights[2], weights[3], mistake ? mistake : "");
 }
 
 /* A server and two workers, three gradients from each, a rate of 0.25, and weights that begin at 10. All ranks call it;
@@ -244,8 +259,10 @@ static inline void lesson_5_check_server(lesson_5_serve serve, lesson_5_work wor
     memset(&lesson_5_probe, 0, sizeof lesson_5_probe);
     if (kolo_rank() == 0) serve(weights, LESSON_5_COUNT, LESSON_5_PUSHES * (LESSON_5_RANKS - 1), rate);
     else work(weights, LESSON_5_COUNT, LESSON_5_PUSHES);
-    lesson_5_found found[LESSON_5_RANKS], mine = {.calls = lesson_5_probe.calls, .first = lesson_5_probe.seen[0],
-                                                  .second = lesson_5_probe.seen[1], .in_vain = lesson_5_probe.in_vain};
+    lesson_5_found found[LESSON_5_RANKS], mine = {.calls = lesson_5_probe.calls,
+                                                  .first = lesson_5_probe.seen[0],
+                                                  .second = lesson_5_probe.seen[1],
+                                                  .in_vain = lesson_5_probe.in_vain};
     mine.left = messages_drain(LESSON_5_MEET);
     mine.end = weights[kolo_rank()];
     kolo_allgather((const double *)&mine, sizeof mine / sizeof(double), (double *)found);
@@ -253,8 +270,8 @@ static inline void lesson_5_check_server(lesson_5_serve serve, lesson_5_work wor
     kolo_broadcast(&lesson_5_server_passes, 1, 0);
 }
 
-/* Trains a small network on drawn digits with the learner's server, each worker on images of its own. All ranks call it;
- * rank 0 prints the loss before and after. */
+/* Trains a small network on drawn digits with the learner's server, each worker on images of its own. All ranks call
+ * it; rank 0 prints the loss before and after. */
 static inline void lesson_5_train_with(lesson_5_serve serve, lesson_5_work work, int pushes)
 {
     if (!lesson_5_server_passes) {

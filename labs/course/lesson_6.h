@@ -1,5 +1,5 @@
-/* The plumbing of lesson 6: the bowl, trainings on HIGGS, the map of workers and windows, hints and the quiz. The checks of
- * its exercises are in lesson_6_checks.h. */
+/* The plumbing of lesson 6: the bowl, trainings on HIGGS, the map of workers and windows, hints and the quiz. The
+ * checks of its exercises are in lesson_6_checks.h. */
 #ifndef COURSE_LESSON_6_H
 #define COURSE_LESSON_6_H
 
@@ -33,7 +33,8 @@ static inline double bowl_noise(int worker, int step, int axis)
     return (double)(z >> 11) / (double)(UINT64_C(1) << 53) * 2 - 1;
 }
 
-/* All workers make a step of SGD at a time; each exchanges after `window` steps, one after the other. The rate is 0.05. */
+/* All workers make a step of SGD at a time; each exchanges after `window` steps, one after the other. The rate is 0.05.
+ */
 static inline void bowl_run(bowl *b, bowl_rule rule, int workers, int window, int steps)
 {
     double x[BOWL_WORKERS][2], pulled[BOWL_WORKERS][2], c[2] = {-8, 4};
@@ -83,7 +84,11 @@ static inline void bowl_plot(const char *title, const bowl *b)
 static inline void lesson_6_compare(const char *what, int guess, int came)
 {
     if (guess == 0) printf("%s %d. Type your guess first, and run its cell and this one.\n", what, came);
-    else printf("%s %d. Your guess of %d is %s.\n", what, came, guess, guess == came ? "right" : guess < came ? "too low" : "too high");
+    else
+        printf("%s %d. Your guess of %d is %s.\n", what, came, guess,
+               guess == came  ? "right"
+               : guess < came ? "too low"
+                              : "too high");
 }
 
 /* The fewest workers, from 1 to 16, with which the centre ends farther from the minimum than it began; 0: none. */
@@ -103,20 +108,26 @@ static struct {
     kolo_data *train, *test;
 } lesson_6_data;
 
-/* HIGGS, or a drawn table where there is none: at most `train` and `test` rows of it, standardised. */
+/* HIGGS, or a drawn table where there is none: at most `train` and `test` rows of it, standardised. If it cannot be
+ * read, libkolo's sentence says why. */
 static inline void lesson_6_read(int train, int test)
 {
     kolo_data *parts[] = {kolo_higgs(KOLO_TRAIN), kolo_higgs(KOLO_TEST)};
-    printf("%s\n", kolo_data_get_info(parts[0]).source);
-    lesson_6_data.train = kolo_standardize(kolo_take(parts[0], train));
-    lesson_6_data.test = kolo_standardize(kolo_take(parts[1], test), .like = lesson_6_data.train);
-    printf("%d rows to train with, %d to test with\n", (int)kolo_data_get_info(lesson_6_data.train).samples,
-           (int)kolo_data_get_info(lesson_6_data.test).samples);
+    kolo_data *rows[] = {kolo_take(parts[0], train), kolo_take(parts[1], test)};
+    kolo_data_free(&lesson_6_data.train);
+    kolo_data_free(&lesson_6_data.test);
+    lesson_6_data.train = kolo_standardize(rows[0]);
+    lesson_6_data.test = kolo_standardize(rows[1], .like = lesson_6_data.train);
+    if (lesson_6_data.test)
+        printf("%s: %d rows to train with, %d to test with\n", kolo_data_get_info(parts[0]).source,
+               (int)kolo_data_get_info(lesson_6_data.train).samples,
+               (int)kolo_data_get_info(lesson_6_data.test).samples);
+    for (int i = 0; i < 2; i++) kolo_data_free(&parts[i]), kolo_data_free(&rows[i]);
 }
 
 typedef struct lesson_6_score {
     double f1, accuracy, loss, seconds; /* of the test rows; of the training. NaN: the training failed */
-    uint64_t checksum;                  /* of the weights; 0: the training failed */
+    uint64_t checksum; /* of the weights; 0: the training failed */
 } lesson_6_score;
 
 /* FNV-1a over the bytes of all weights. */
@@ -135,10 +146,12 @@ static inline uint64_t lesson_6_checksum(kolo_model *model)
 static inline lesson_6_score lesson_6_fit(kolo_model *model, int batch, int epochs)
 {
     lesson_6_score score = {NAN, NAN, NAN, NAN, 0};
-    const kolo_history *h = kolo_fit(model, lesson_6_data.train, .epochs = epochs, .batch_size = batch, .verbose = KOLO_NONE);
+    const kolo_history *h =
+        kolo_fit(model, lesson_6_data.train, .epochs = epochs, .batch_size = batch, .verbose = KOLO_NONE);
     if (h) {
         kolo_scores s = kolo_evaluate(model, lesson_6_data.test);
-        score = (lesson_6_score){kolo_scores_get(&s, "f1_score_weighted"), s.accuracy, s.loss, 0, lesson_6_checksum(model)};
+        score =
+            (lesson_6_score){kolo_scores_get(&s, "f1_score_weighted"), s.accuracy, s.loss, 0, lesson_6_checksum(model)};
         for (int e = 0; e < h->epochs; e++) score.seconds += h->epoch[e].seconds;
     }
     kolo_model_free(&model);
@@ -149,24 +162,27 @@ static inline lesson_6_score lesson_6_fit(kolo_model *model, int batch, int epoc
 static inline lesson_6_score lesson_6_run(kolo_strategy strategy, int batch, int epochs, uint64_t seed)
 {
     kolo_model *model = kolo_sequential(kolo_input(kolo_data_get_info(lesson_6_data.train).shape[0]),
-        kolo_dense(600, .activation = KOLO_RELU), kolo_dropout(0.2), kolo_dense(600, .activation = KOLO_RELU), kolo_dense(2));
+                                        kolo_dense(600, .activation = KOLO_RELU), kolo_dropout(0.2),
+                                        kolo_dense(600, .activation = KOLO_RELU), kolo_dense(2));
     kolo_compile(model, .optimizer = kolo_adagrad(.learning_rate = 0.01), .loss = KOLO_SPARSE_CROSSENTROPY,
                  .metrics = {KOLO_ACCURACY, KOLO_F1(KOLO_WEIGHTED)}, .strategy = strategy, .seed = seed);
     return lesson_6_fit(model, batch, epochs);
 }
 
-/* A small network, SGD with a rate of 0.1 and batches of 16: it trains in a fraction of a second, and shows the same. With
- * `in_turn`, the workers exchange one after the other: then the result is the same on every machine. */
+/* A small network, SGD with a rate of 0.1 and batches of 16: it trains in a fraction of a second, and shows the same.
+ * With `in_turn`, the workers exchange one after the other: then the result is the same on every machine. */
 static inline lesson_6_score lesson_6_small(kolo_strategy strategy, bool in_turn)
 {
     kolo_model *model = kolo_sequential(kolo_input(kolo_data_get_info(lesson_6_data.train).shape[0]),
                                         kolo_dense(64, .activation = KOLO_RELU), kolo_dense(2));
     kolo_compile(model, .optimizer = kolo_sgd(.learning_rate = 0.1), .loss = KOLO_SPARSE_CROSSENTROPY,
-                 .metrics = {KOLO_ACCURACY, KOLO_F1(KOLO_WEIGHTED)}, .strategy = strategy, .seed = 1, .deterministic = in_turn);
+                 .metrics = {KOLO_ACCURACY, KOLO_F1(KOLO_WEIGHTED)}, .strategy = strategy, .seed = 1,
+                 .deterministic = in_turn);
     return lesson_6_fit(model, 16, 2);
 }
 
-/* ------------------------------------------------------------------------------- 2 trainers: their table and verdict */
+/* ------------------------------------------------------------------------------- 2 trainers: their table and verdict
+ */
 
 enum { LESSON_6_SEEDS = 3, LESSON_6_TRAINERS = 5 };
 
@@ -226,9 +242,12 @@ static inline void lesson_6_plot(const lesson_6_trainer *trainers)
 {
     static double x[LESSON_6_TRAINERS][3], y[LESSON_6_TRAINERS][3];
     kolo_plot_args plot = {.title = "F1 against training time: mean and standard deviation of three seeds",
-                           .x_label = "seconds", .y_label = "weighted F1", .height = 400};
+                           .x_label = "seconds",
+                           .y_label = "weighted F1",
+                           .height = 400};
     for (int i = 0; i < LESSON_6_TRAINERS; i++) {
-        double mean = course_mean(trainers[i].f1, LESSON_6_SEEDS), off = course_deviation(trainers[i].f1, LESSON_6_SEEDS);
+        double mean = course_mean(trainers[i].f1, LESSON_6_SEEDS),
+               off = course_deviation(trainers[i].f1, LESSON_6_SEEDS);
         for (int k = 0; k < 3; k++) {
             x[i][k] = course_mean(trainers[i].seconds, LESSON_6_SEEDS);
             y[i][k] = mean + (k - 1) * off;
@@ -295,7 +314,8 @@ static inline void map_row(const lesson_6_map *map, int r, const char *title, FI
         if (!isnan(map->accuracy[r][k])) snprintf(number, sizeof number, "%.3f", map->accuracy[r][k]);
         map_colour(map->accuracy[r][k], rgb);
         printf("  %5s", number);
-        fprintf(html, "<td style=\"color:black;background-color:rgb(%d,%d,%d)\">%s</td>", rgb[0], rgb[1], rgb[2], number);
+        fprintf(html, "<td style=\"color:black;background-color:rgb(%d,%d,%d)\">%s</td>", rgb[0], rgb[1], rgb[2],
+                number);
     }
     printf("\n");
 }
@@ -320,19 +340,26 @@ static inline void map_show(const char *title, const lesson_6_map *map)
 
 static const course_question lesson_6_questions[COURSE_QUESTIONS] = {
     {"What does a DOWNPOUR worker send to the centre?",
-     {"its weights", "what its weights changed by since its last exchange", "the difference between its weights and the centre's"},
-     'b', "DOWNPOUR adds x - p; elastic averaging moves both by a part of x - c."},
+     {"its weights", "what its weights changed by since its last exchange",
+      "the difference between its weights and the centre's"},
+     'b',
+     "DOWNPOUR adds x - p; elastic averaging moves both by a part of x - c."},
     {"Eight workers exchange in turn. What is the staleness of each exchange, after the first round?",
-     {"0", "1", "7", "8"}, 'c', "The seven others have exchanged since the worker's last one."},
+     {"0", "1", "7", "8"},
+     'c',
+     "The seven others have exchanged since the worker's last one."},
     {"Why does DOWNPOUR diverge with many workers and a long window?",
      {"the workers' steps add up, and each was computed at old weights", "the workers run out of batches",
-      "the centre takes the mean of the workers"}, 'a',
+      "the centre takes the mean of the workers"},
+     'a',
      "n workers push n whole steps for one round. ADAG divides each by the window, elastic averaging takes a part."},
     {"Two runs with the same seed, data and number of workers end with different weights. What makes them equal?",
-     {"a smaller learning rate", "replaying the recorded order of exchanges", "more epochs"}, 'b',
+     {"a smaller learning rate", "replaying the recorded order of exchanges", "more epochs"},
+     'b',
      "The weights depend on the order in which workers exchange, and the order depends on the machine."},
     {"A worker of an asynchronous training dies, under --keep-going. What happens to the centre?",
-     {"it is lost", "it keeps what the worker committed, and the others go on", "it returns to the last epoch"}, 'b',
+     {"it is lost", "it keeps what the worker committed, and the others go on", "it returns to the last epoch"},
+     'b',
      "The centre holds the weights; a worker only holds what it has not committed yet."},
 };
 
@@ -341,9 +368,12 @@ static inline void lesson_6_begin(void)
 {
     course_hints("6.a", "Imagine a spring between the worker and the centre. Which way does it pull each of them?",
                  "Both move by the same amount, in opposite directions. The amount is measured before anything moves.",
-                 "Keep the amount, alpha times the difference, in a variable. Then change the worker by it and the centre by "
+                 "Keep the amount, alpha times the difference, in a variable. Then change the worker by it and the "
+                 "centre by "
                  "it, with opposite signs.");
-    course_hints("6.b", "Commit i is the (i + 1)-th of all. How many of those before it were in the weights that its sender had?",
+    course_hints("6.b",
+                 "Commit i is the (i + 1)-th of all. How many of those before it were in the weights that its sender "
+                 "had?",
                  "A rank has pulled all commits up to its own last answer. Keep that number for each rank.",
                  "The staleness is i less what the sender has pulled. The answer to commit i contains commits 0 to i.");
     course_begin("6");

@@ -1,5 +1,5 @@
-/* The checks of lesson 6's exercises: the elastic update, and a server that weighs commits by their staleness. Included by
- * lesson_6.h. */
+/* The checks of lesson 6's exercises: the elastic update, and a server that weighs commits by their staleness. Included
+ * by lesson_6.h. */
 #ifndef COURSE_LESSON_6_CHECKS_H
 #define COURSE_LESSON_6_CHECKS_H
 
@@ -20,7 +20,8 @@ static inline bool lesson_6_near(double a, double b)
 static inline const char *lesson_6_elastic_mistake(double x, double c)
 {
     if (lesson_6_near(x, 4) && lesson_6_near(c, 0)) return "Nothing has moved: elastic() is the skeleton.";
-    if (lesson_6_near(x, 5)) return "The worker moved away from the centre: its sign is wrong. dist-keras had this mistake.";
+    if (lesson_6_near(x, 5))
+        return "The worker moved away from the centre: its sign is wrong. dist-keras had this mistake.";
     if (lesson_6_near(c, -1)) return "The centre moved away from the worker: its sign is wrong.";
     if (lesson_6_near(x, 3) && lesson_6_near(c, 0.75))
         return "The centre used the worker's new weights: both take the difference from before the update.";
@@ -28,7 +29,8 @@ static inline const char *lesson_6_elastic_mistake(double x, double c)
         return "The worker used the centre's new weights: both take the difference from before the update.";
     if (lesson_6_near(x, 3) && lesson_6_near(c, 0)) return "The worker moved, the centre did not.";
     if (lesson_6_near(x, 4) && lesson_6_near(c, 1)) return "The centre moved, the worker did not.";
-    if (lesson_6_near(x, c)) return "Both are equal now: that is averaging, or DOWNPOUR. A spring pulls a part of the way.";
+    if (lesson_6_near(x, c))
+        return "Both are equal now: that is averaging, or DOWNPOUR. A spring pulls a part of the way.";
     if (lesson_6_near(x, 0) && lesson_6_near(c, 4)) return "They changed places: alpha is missing.";
     return "Both move by alpha times their difference.";
 }
@@ -39,14 +41,17 @@ static inline void lesson_6_check_elastic(lesson_6_elastic elastic)
     const float worker_due[3] = {3, 0, 10}, centre_due[3] = {1, 4, 10};
     elastic(worker, centre, 3, 0.25f);
     if (!lesson_6_near(worker[0], 3) || !lesson_6_near(centre[0], 1)) {
-        course_check("6.a", false, "A worker at 4 and a centre at 0, with alpha 0.25: expected 3 and 1, got %g and %g. %s",
-                     worker[0], centre[0], lesson_6_elastic_mistake(worker[0], centre[0]));
+        course_check("6.a", false,
+                     "A worker at 4 and a centre at 0, with alpha 0.25: expected 3 and 1, got %g and %g. %s", worker[0],
+                     centre[0], lesson_6_elastic_mistake(worker[0], centre[0]));
         return;
     }
     for (int i = 1; i < 3; i++) {
         if (lesson_6_near(worker[i], worker_due[i]) && lesson_6_near(centre[i], centre_due[i])) continue;
-        course_check("6.a", false, "Weight %d: expected %g and %g, got %g and %g. Every one of the `count` weights moves, "
-                     "also where the worker is below the centre.", i, worker_due[i], centre_due[i], worker[i], centre[i]);
+        course_check("6.a", false,
+                     "Weight %d: expected %g and %g, got %g and %g. Every one of the `count` weights moves, "
+                     "also where the worker is below the centre.",
+                     i, worker_due[i], centre_due[i], worker[i], centre[i]);
         return;
     }
     course_check("6.a", true, "");
@@ -95,7 +100,8 @@ static inline const char *lesson_6_serve_mistake(const float *got)
 {
     static const lesson_6_mistake known[] = {
         {"The commits are not added to the centre: the loop is the skeleton.", {0}},
-        {"Every commit has its full weight: that is DOWNPOUR. Is the staleness kept for each rank?", {1, 1, 1, 1, 1, 1, 1}},
+        {"Every commit has its full weight: that is DOWNPOUR. Is the staleness kept for each rank?",
+         {1, 1, 1, 1, 1, 1, 1}},
         {"The staleness only grows: remember what a rank has pulled when it is answered.",
          {1, 1 / 2., 1 / 3., 1 / 4., 1 / 5., 1 / 6., 1 / 7.}},
         {"A worker's own last commit is counted as another's: the answer to commit i contains commit i.",
@@ -134,7 +140,8 @@ static inline void lesson_6_check_server(lesson_6_serve serve)
     bool right = true;
     for (int i = 0; i < LESSON_6_COMMITS; i++) {
         right = right && lesson_6_near(centre[i], lesson_6_weight(i));
-        printf("commit %d of rank %d: expected the weight %.4f, got %.4f\n", i, lesson_6_order()[i], lesson_6_weight(i), centre[i]);
+        printf("commit %d of rank %d: expected the weight %.4f, got %.4f\n", i, lesson_6_order()[i], lesson_6_weight(i),
+               centre[i]);
     }
     course_check("6.b", right, "%s", right ? "" : lesson_6_serve_mistake(centre));
 }

@@ -1,5 +1,5 @@
-/* The order in which asynchronous workers exchanged, as .record wrote it, and how stale each exchange was. For lessons 5
- * and 6. */
+/* The order in which asynchronous workers exchanged, as .record wrote it, and how stale each exchange was. For lessons
+ * 5 and 6. */
 #ifndef COURSE_STALENESS_H
 #define COURSE_STALENESS_H
 
@@ -29,7 +29,8 @@ static inline void order_add_epoch(recorded_order *order, json_t *epoch)
     for (int w = 0; w < ORDER_WORKERS_MOST; w++) last[w] = order->count;
     size_t i;
     json_t *exchange;
-    json_array_foreach(epoch, i, exchange) {
+    json_array_foreach(epoch, i, exchange)
+    {
         int w = (int)json_integer_value(json_array_get(exchange, 0));
         if (w < 0 || w >= ORDER_WORKERS_MOST) continue;
         order->worker[order->count] = w;
@@ -48,7 +49,8 @@ static inline recorded_order order_read(const char *path)
     order.worker = malloc((most + 1) * sizeof(int));
     order.stale = malloc((most + 1) * sizeof(int));
     if (most == 0) printf("%s holds no exchanges. Run the cell that records it first.\n", path);
-    json_array_foreach(epochs, i, epoch) {
+    json_array_foreach(epochs, i, epoch)
+    {
         if (order.worker && order.stale) order_add_epoch(&order, epoch);
     }
     order.workers = (int)json_integer_value(json_object_get(all, "workers"));
@@ -56,7 +58,8 @@ static inline recorded_order order_read(const char *path)
     return order;
 }
 
-/* The number of exchanges of one worker, or of all if `worker` is -1, and the mean and the median of their staleness. */
+/* The number of exchanges of one worker, or of all if `worker` is -1, and the mean and the median of their staleness.
+ */
 static inline int order_of(const recorded_order *order, int worker, double *mean, double *median)
 {
     double *stale = malloc((size_t)(order->count + 1) * sizeof *stale);
@@ -95,7 +98,8 @@ static inline void order_histogram(const char *title, const recorded_order *orde
         (order->worker[i] == order->workers - 1 ? slow : fast)[bin]++;
     }
     kolo_plot(title, .x_label = "staleness (updates by others)", .y_label = "updates", .y_from_zero = true,
-              .labels = names, .series = {{"the other workers", NULL, fast, BINS}, {"the slow worker", NULL, slow, BINS}});
+              .labels = names,
+              .series = {{"the other workers", NULL, fast, BINS}, {"the slow worker", NULL, slow, BINS}});
 }
 
 #endif
