@@ -77,10 +77,17 @@ static kolo_status post(zmq_comm *me, int to, letter_head head, const void *data
     memcpy(zmq_msg_data(&message), &head, sizeof head);
     kolo_copy_bytes((char *)zmq_msg_data(&message) + sizeof head, data, bytes);
     bool named = is_lower(me, to) || zmq_send(socket, receiver->identity, IDENTITY, ZMQ_SNDMORE) >= 0;
-    if (named && zmq_msg_send(&message, socket, 0) >= 0) return KOLO_OK;
+    /* The number of letters that wait is not limited, so a send never has to wait, unless ZeroMQ gave the connection
+     * up. */
+    if (named && zmq_msg_send(&message, socket, ZMQ_DONTWAIT) >= 0) return KOLO_OK;
     int reason = zmq_errno();
     zmq_msg_close(&message);
     if (reason == EHOSTUNREACH) return fail_gone(me, to);
+    if (reason == EAGAIN)
+        return kolo_fail(KOLO_COMM,
+                         "rank %d (%s) does not take this process's connection: all ranks need the same "
+                         "KOLO_CLUSTER_KEY",
+                         to, me->cluster.addresses[to]);
     return kolo_fail(KOLO_COMM, "cannot send to rank %d: %s", to, zmq_strerror(reason));
 }
 

@@ -35,6 +35,7 @@ def test_a_process_without_the_key_stays_out(program, other):
                  for i, key in enumerate((KEY, other))]
     outcomes = by_hand.finish(processes)
     assert [code for _, _, code in outcomes] == [1, 1]
+    assert all("all ranks need the same KOLO_CLUSTER_KEY" in err for _, err, _ in outcomes[:1 if other else 2]), outcomes
     assert f"waits for rank 1 ({cluster['worker'][1]}); all ranks need the same KOLO_CLUSTER_KEY" in outcomes[0][1]
 
 
