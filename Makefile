@@ -44,6 +44,7 @@ RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c ke
 KERNEL_SRC  := $(wildcard $(addprefix kernel/,*.c $(addsuffix /*.c,cells mistakes values help export magics debug))) \
                $(filter-out kernel/ranks/rank.c kernel/ranks/join.c,$(wildcard kernel/ranks/*.c)) \
                kernel/worker/protocol.c kernel/worker/family.c kernel/worker/segments.c
+JUPYTER_SRC := $(wildcard kernel/jupyter/*.cpp)
 PROGRAM_SRC := $(wildcard source_code/*/*.c)
 TEST_SRC    := $(sort $(shell find tests/ext tests/kernel -name '*_test.c'))
 
@@ -54,7 +55,7 @@ BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(BUILD
            $(BUILD)/bin/kolo-what-if $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker $(BUILD)/bin/kolo-rank \
            $(BUILD)/lib/kolo-program.o $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
 OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(ZMQ_SRC) $(CURL_SRC) $(HWLOC_SRC) $(DATA_SRC) $(WHATIF_SRC) $(LAUNCH_SRC) \
-                         $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) kernel/xeus.cpp kernel/linked/program.c)
+                         $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) $(JUPYTER_SRC) kernel/linked/program.c)
 TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 SPEC    := $(BUILD)/share/jupyter/kernels/kolo/kernel.json
 
@@ -121,14 +122,15 @@ $(BUILD)/bin/kolorun: $(call object,$(LAUNCH_SRC))
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ -ljansson -pthread
 
-# The kernel: C, but for the adapter to xeus. The worker runs the learner's code and links nothing but the C library.
+# The kernel: C, but for Jupyter's protocol, which is C++ (xeus's messages over ZeroMQ). The worker runs the learner's
+# code and links nothing but the C library.
 LLVM := /usr/lib/llvm-19
 $(call object,$(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC))): EXTRA = -Ikernel -isystem $(LLVM)/include
-$(BUILD)/obj/kernel/xeus.o: kernel/xeus.cpp $(BUILD)/flags
+$(BUILD)/obj/kernel/jupyter/%.o: kernel/jupyter/%.cpp $(BUILD)/flags
 	$(call say,CXX)
 	$(Q)$(COMPILE_CXX)
 	$(call note,$(COMPILE_CXX))
-$(BUILD)/bin/kolo-kernel: $(call object,$(KERNEL_SRC) kernel/xeus.cpp)
+$(BUILD)/bin/kolo-kernel: $(call object,$(KERNEL_SRC) $(JUPYTER_SRC))
 	$(call say,LINK)
 	$(Q)$(CXX) $(CFLAGS) -o $@ $^ -lxeus -lzmq -lcrypto -luuid -ljansson -L$(LLVM)/lib -lclang-19 -pthread
 # A sanitizer's runtime calls these before it is ready for what it has built into others.

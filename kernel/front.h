@@ -1,4 +1,4 @@
-/* The seam between the C kernel and whatever speaks Jupyter's protocol for it (xeus.cpp): JSON text both ways.
+/* The seam between the C kernel and whatever speaks Jupyter's protocol for it (jupyter/server.hpp): JSON text both ways.
  * A string that a function returns is the caller's to free. */
 #ifndef KERNEL_FRONT_H
 #define KERNEL_FRONT_H
@@ -42,6 +42,8 @@ unsigned session_count(const session *s); /* cells executed: the number of the l
 
 /* Any thread, any time: ends the running cell, if one runs. */
 void session_interrupt(session *s);
+/* Where the cell is held by the debugger: it goes on to its end. May wait for the debugger. */
+void session_interrupt_debugger(session *s);
 
 #ifdef __cplusplus
 }

@@ -350,6 +350,10 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
 void session_interrupt(session *s)
 {
     machine_interrupt(&s->machine);
+}
+
+void session_interrupt_debugger(session *s)
+{
     debug_interrupt(s->debugger);
 }
 

@@ -115,9 +115,10 @@ def close_sockets():
 
 
 class Kernel:
-    def __init__(self, **environment):
+    def __init__(self, options=None, **environment):
+        """options: of the manager."""
         use_kernelspec()
-        self.manager = KernelManager(kernel_name="kolo")
+        self.manager = KernelManager(kernel_name="kolo", **(options or {}))
         self.manager.start_kernel(env={**os.environ, **environment})
         self.client = self.manager.client()
         kernels.append(self)
@@ -128,13 +129,8 @@ class Kernel:
     def process(self):
         return self.manager.provisioner.pid
 
-    def run(self, code, *arguments, **options):
-        """The cell's outcome. After a failure xeus aborts what comes within 50 ms of the request before it, so that a
-        cell that was aborted is sent again later."""
-        return patience.until(lambda: outcome if (outcome := self._run(code, *arguments, **options)).status != "aborted"
-                              else None, pause=0.25)
-
-    def _run(self, code, answers=(), interrupt_after=None, timeout=60, **options):
+    def run(self, code, answers=(), interrupt_after=None, timeout=60, **options):
+        """The cell's outcome."""
         options.setdefault("allow_stdin", bool(answers))
         outcome, start = Outcome(), patience.now()
         request = self.client.execute(code, **options)
