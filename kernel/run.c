@@ -89,7 +89,9 @@ static char *compile_unit(build *b, bool types, names *wanted, char **problem)
     unit u = unit_of(&b->draft, b->s->symbols, b->form, b->assembly.data ? b->assembly.data : "");
     if (types) name_types(b, &u);
     if (c->debugging) unit_hide_glue(&u);
+    cell_waits(b->s);
     char *path = compiler_build(c, &u.source, u.prefix_size, b->links, b->link_count, wanted, problem);
+    cell_goes_on(b->s);
     text_free(&u.source);
     if (path || !types) return path;
     free(*problem);
@@ -259,7 +261,9 @@ static result execute(build *b, const char *path)
     text payload = {0};
     text_add_bytes(&payload, path, strlen(path) + 1);
     text_add_bytes(&payload, b->draft.function, strlen(b->draft.function) + 1);
+    cell_waits(s);
     outcome o = machine_run(&s->machine, MESSAGE_RUN, payload.data, payload.size, s->allow_stdin);
+    cell_goes_on(s);
     text_free(&payload);
     if (o == OUTCOME_ENDED) return ending_result(s, false);
     if (s->machine.culled) {
@@ -418,9 +422,14 @@ result run_program_in_worker(session *s, char *const *arguments, int *status)
     for (; *arguments; arguments++) text_add_bytes(&payload, *arguments, strlen(*arguments) + 1);
     *status = 0;
     result r = {0};
-    if (!ensure_worker(s)) {
+    bool up = ensure_worker(s);
+    outcome o = OUTCOME_ENDED;
+    cell_waits(s);
+    if (up) o = machine_run(&s->machine, MESSAGE_SHELL, payload.data, payload.size, s->allow_stdin);
+    cell_goes_on(s);
+    if (!up) {
         r = error_result("WorkerError", "the process that runs cells cannot be started");
-    } else if (machine_run(&s->machine, MESSAGE_SHELL, payload.data, payload.size, s->allow_stdin) == OUTCOME_ENDED) {
+    } else if (o == OUTCOME_ENDED) {
         r = ending_result(s, false);
     } else if (s->machine.last.number != ENDING_PROGRAM) {
         r = ending_result(s, true);

@@ -152,20 +152,12 @@ static void *idle(void *closure)
     return NULL;
 }
 
-/* Waits for a running cell, which has been interrupted, to leave the session alone. */
-static bool alone(session *s)
-{
-    struct timespec limit;
-    clock_gettime(CLOCK_REALTIME, &limit);
-    limit.tv_sec += 3;
-    return pthread_mutex_timedlock(&s->busy, &limit) == 0;
-}
-
 session *session_open(const front *f, const char *executable, char **problem)
 {
     session *s = need_zeroed(sizeof *s);
     s->front = *f;
     pthread_mutex_init(&s->busy, NULL);
+    pthread_mutex_init(&s->knowledge, NULL);
     s->folder = folder_make();
     if (!s->folder) {
         *problem = copy_of("no folder can be made under /tmp");
@@ -202,7 +194,7 @@ void session_close(session *s)
     if (!s) return;
     s->closing = true;
     if (s->idling) pthread_join(s->idler, NULL);
-    bool quiet = alone(s);
+    bool quiet = last_enters(s); /* a cell that runs has been interrupted */
     if (quiet) ranks_close(s);
     if (quiet) machine_ask_to_end(&s->machine);
     machine_close(&s->machine);
@@ -312,7 +304,7 @@ static bool blank(const char *code)
 char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions,
                       bool allow_stdin)
 {
-    pthread_mutex_lock(&s->busy);
+    cell_begins(s);
     bool counted = store && !silent && !blank(code);
     if (counted) s->count++;
     json_decref(s->value);
@@ -343,7 +335,7 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
     compiler_prepare(&s->compiler);
     machine_take_wake(&s->machine);
     s->machine.interrupted = 0;
-    pthread_mutex_unlock(&s->busy);
+    cell_ended(s);
     return dump ? dump : copy_of("{\"status\":\"error\",\"ename\":\"Error\",\"evalue\":\"\",\"traceback\":[]}");
 }
 
@@ -380,7 +372,9 @@ bool session_has_debugger(void)
 char *session_history(session *s, const char *request)
 {
     json_t *asked = json_loads(request, 0, NULL);
+    bool alone = help_enters(s);
     json_t *answer = history_answer(&s->history, asked);
+    help_leaves(s, alone);
     char *dump = json_dumps(answer, JSON_COMPACT);
     json_decref(asked);
     json_decref(answer);

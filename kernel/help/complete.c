@@ -206,7 +206,7 @@ static char *reply_of(const matches *all, int from, int to)
 
 char *session_complete(session *s, const char *code, int cursor_characters)
 {
-    pthread_mutex_lock(&s->busy);
+    bool alone = help_enters(s);
     size_t cursor = bytes_of(code, cursor_characters), word = cursor, end = cursor;
     while (word > 0 && word_byte(code[word - 1])) word--;
     while (word < cursor && word_byte(code[end])) end++; /* the whole word is replaced */
@@ -217,6 +217,6 @@ char *session_complete(session *s, const char *code, int cursor_characters)
     char *dump = reply_of(&found, characters_of(code, begin), characters_of(code, end));
     matches_free(&found);
     free(start);
-    pthread_mutex_unlock(&s->busy);
+    help_leaves(s, alone);
     return dump;
 }

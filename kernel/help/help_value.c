@@ -28,7 +28,7 @@ void add_value(session *s, const entity *e, CXType type, text *facts)
 {
     uint64_t address = 0;
     bool there = e->link && e->size && e->defined && !e->threads && type.kind != CXType_Invalid;
-    if (!there || !machine_has_worker(&s->machine) || !address_of(s, e->link, &address)) return;
+    if (!there || s->cell_waiting || !machine_has_worker(&s->machine) || !address_of(s, e->link, &address)) return;
     memory worker = worker_memory(s);
     json_t *bundle = value_bundle(&worker, type, address, e->size);
     const char *shown = json_string_value(json_object_get(bundle, "text/plain"));

@@ -231,7 +231,7 @@ static char *describe_at(const inquiry *ask, size_t cursor)
 
 char *session_inspect(session *s, const char *code, int cursor_characters, int detail)
 {
-    pthread_mutex_lock(&s->busy);
+    bool alone = help_enters(s);
     help_begins(s);
     char *about = describe_at(&(inquiry){s, code, detail}, bytes_of(code, cursor_characters));
     help_ends(s);
@@ -241,6 +241,6 @@ char *session_inspect(session *s, const char *code, int cursor_characters, int d
     char *dump = json_dumps(reply, JSON_COMPACT);
     json_decref(reply);
     free(about);
-    pthread_mutex_unlock(&s->busy);
+    help_leaves(s, alone);
     return need(dump);
 }

@@ -191,7 +191,9 @@ void ranks_turn(ranks *r, int wait)
         if (descriptors[i] >= 0) items[count++] = (zmq_pollitem_t){.fd = descriptors[i], .events = ZMQ_POLLIN};
     }
     double began = seconds_now();
+    if (wait > 0) cell_waits(r->s);
     zmq_poll(items, (int)count, wait);
+    if (wait > 0) cell_goes_on(r->s);
     outcome how;
     if (!r->launcher_gone && machine_turn(&r->launcher, 0, &how)) {
         machine_finish(&r->launcher, how);
