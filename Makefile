@@ -216,13 +216,16 @@ data: build  ## fetch MNIST, Fashion-MNIST, CIFAR-10 and HIGGS into KOLO_DATA, o
 $(filter-out $(SHIM_TESTS),$(TESTS)): $(BUILD)/%: %.c $(LIBKOLO)
 	$(call say,CC)
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -D_GNU_SOURCE= -Itests -MMD -MP $< $(filter %.o,$^) -o $@ \
-	    -L$(BUILD)/lib -lkolo -lcmocka -lm -lz -llzma -ljansson -Wl,-rpath,$(abspath $(BUILD)/lib)
+	    -L$(BUILD)/lib -lkolo -lcmocka -lm -lz -llzma -ljansson $(LIBRARIES) -Wl,-rpath,$(abspath $(BUILD)/lib)
 # Tests of kolorun's parts are linked with them; main stays out.
 $(filter $(BUILD)/tests/ext/launch/%,$(TESTS)): $(call object,$(filter-out %/main.c %/kolorun.c,$(LAUNCH_SRC)))
 
-# The splitter needs nothing of the kernel but these.
-$(BUILD)/tests/kernel/cells/split_test: EXTRA = -Ikernel
+# The parts of the kernel that these tests are about need nothing else of it.
+$(filter $(BUILD)/tests/kernel/%,$(TESTS)): EXTRA = -Ikernel
 $(BUILD)/tests/kernel/cells/split_test: $(call object,$(addprefix kernel/cells/,text.c lexer.c split.c declare.c))
+$(BUILD)/tests/kernel/worker/protocol_test: $(call object,kernel/worker/protocol.c kernel/ending.c)
+$(BUILD)/tests/kernel/ranks/wire_test: $(call object,kernel/ranks/wire.c kernel/cells/text.c)
+$(BUILD)/tests/kernel/ranks/wire_test: LIBRARIES = -lzmq
 
 # A test that does not compile is a failed test: -k, and the runner finds its program missing. exec, so that a signal to
 # make reaches the runner, which then lists what it did not reach.

@@ -26,16 +26,17 @@ static void close_one(int *descriptor)
     *descriptor = -1;
 }
 
+void machine_blank(machine *m)
+{
+    *m = (machine){.guard_socket = -1, .control = -1, .wake = -1, .out_pipe = -1, .error_pipe = -1, .input = -1};
+}
+
 bool machine_open(machine *m, output *out, const char *program, const char *folder)
 {
-    *m = (machine){.out = out,
-                   .program = copy_of(program),
-                   .folder = copy_of(folder),
-                   .guard_socket = -1,
-                   .control = -1,
-                   .out_pipe = -1,
-                   .error_pipe = -1,
-                   .input = -1};
+    machine_blank(m);
+    m->out = out;
+    m->program = copy_of(program);
+    m->folder = copy_of(folder);
     m->payload = need_zeroed(MESSAGE_LIMIT);
     m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -74,16 +75,16 @@ static bool start_guard(machine *m)
     end_orphans(m);
     m->orphans_ended = false;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return false;
-    char *token = format_text("%lx", (unsigned long)m->token), *number = format_text("%d", pair[1]);
-    char *version = format_text("%d", PROTOCOL_VERSION);
-    char *arguments[] = {m->program, number, token, m->folder, version, NULL};
+    char *number = format_text("%d", pair[1]), *version = format_text("%d", PROTOCOL_VERSION);
+    char *arguments[] = {m->program, number, m->folder, version, NULL};
     fcntl(pair[1], F_SETFD, 0);
     int failed = posix_spawn(&m->guard, m->program, NULL, NULL, arguments, environ);
     close(pair[1]);
-    free(token);
     free(number);
     free(version);
     m->guard_socket = pair[0];
+    /* The token goes first, and not on the command line, which every user of the host can read. */
+    if (!failed) failed = send(pair[0], &m->token, sizeof m->token, MSG_NOSIGNAL) != sizeof m->token;
     if (failed) close_one(&m->guard_socket);
     return !failed;
 }
@@ -201,7 +202,7 @@ static bool take_guard_news(machine *m)
     int descriptors[MESSAGE_DESCRIPTORS];
     static char payload[MESSAGE_LIMIT];
     ssize_t size = message_receive(m->guard_socket, m->token, &news, payload, descriptors);
-    if (size == -1) {
+    if (size == MESSAGE_GONE) {
         m->ended_idle = !m->running;
         m->unreported = true;
         close_one(&m->guard_socket);
@@ -212,7 +213,7 @@ static bool take_guard_news(machine *m)
         m->starting = false;
         return true;
     }
-    if (size == -2) return false;
+    if (size < 0) return false;
     if (news.kind == MESSAGE_STARTED) {
         m->starting = false;
         m->worker = news.number > 0 ? news.number : 0;
@@ -231,14 +232,23 @@ static bool take_guard_news(machine *m)
     return true;
 }
 
+/* In the place of an answer: the cell has failed for this. */
+static void answer_instead(machine *m, const char *why)
+{
+    m->last = (message){.kind = MESSAGE_ANSWER, .code = -1, .number = ENDING_REFUSED};
+    m->payload_size = (size_t)snprintf(m->payload, MESSAGE_LIMIT, "%s", why) + 1;
+}
+
 /* A reply from the worker. A dying one's last word is kept; its end comes through the guard. */
 static bool take_reply(machine *m)
 {
     int descriptors[MESSAGE_DESCRIPTORS];
     message reply;
     ssize_t size = message_receive(m->control, m->token, &reply, m->payload, descriptors);
-    if (size == -1) close_one(&m->control);
-    if (size < 0) return false;
+    if (size == MESSAGE_GONE) close_one(&m->control);
+    if (size == MESSAGE_BROKEN)
+        answer_instead(m, "the answer of the cells' process was cut, or is of another version of Kolo");
+    if (size < 0) return size == MESSAGE_BROKEN;
     m->last = reply;
     m->payload_size = (size_t)size;
     if (reply.kind == MESSAGE_FATAL) m->fatal_seen = true;
@@ -270,6 +280,11 @@ void machine_watch(const machine *m, int *descriptors)
 bool machine_turn(machine *m, int wait, outcome *result)
 {
     struct pollfd watched[WATCH_DISPLAY + 1];
+    if (m->unsent) {
+        m->unsent = false;
+        *result = OUTCOME_ANSWER;
+        return true;
+    }
     bool room = output_has_room(m->out);
     watched[WATCH_GUARD] = (struct pollfd){m->guard_socket, POLLIN, 0};
     watched[WATCH_CONTROL] = (struct pollfd){m->control, POLLIN, 0};
@@ -307,12 +322,22 @@ static outcome wait_for_reply(machine *m)
     return result;
 }
 
-/* A request that cannot be sent is answered by the news that the worker is gone. */
+/* A worker that hears nothing any more is ended, if it has not ended: the news of it is the answer. */
 static void send_request(machine *m, message request, const void *payload, size_t size, const int *descriptor)
 {
     request.token = m->token;
-    m->fatal_seen = false;
-    if (m->control >= 0) message_send(m->control, &request, payload, size, descriptor, descriptor ? 1 : 0);
+    m->fatal_seen = m->unsent = false;
+    if (m->control >= 0 && message_send(m->control, &request, payload, size, descriptor, descriptor ? 1 : 0)) return;
+    bool gone = m->control < 0 || errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN;
+    if (gone && m->worker > 0) kill(m->worker, SIGKILL);
+    if (gone) return;
+    char why[200];
+    if (errno == EMSGSIZE)
+        snprintf(why, sizeof why, "too much at once for the cells' process: %zu bytes, and %d are the most", size,
+                 MESSAGE_LIMIT - 1);
+    else snprintf(why, sizeof why, "the cells' process cannot be reached: %s", strerror(errno));
+    answer_instead(m, why);
+    m->unsent = true;
 }
 
 outcome machine_ask(machine *m, uint32_t kind, const void *payload, size_t size)

@@ -137,16 +137,14 @@ static void add_backtrace(session *s, const char *frames, size_t size, text *int
 {
     unsigned shown = 0;
     char *last = copy_of("");
-    for (const char *at = frames, *end = frames + size; at < end && shown < 16;) {
-        const char *name = at, *offset = name + strlen(name) + 1, *symbol = offset + strlen(offset) + 1;
-        at = symbol + strlen(symbol) + 1;
-        if (at > end + 1) break;
-        char *object = object_of(s, name);
-        if (!object || (around && seen_before(around, object, offset))) {
+    frame f;
+    for (const char *at = frames, *end = frames + size; shown < 16 && frame_next(&at, end, &f);) {
+        char *object = object_of(s, f.object);
+        if (!object || (around && seen_before(around, object, f.offset))) {
             free(object);
             continue;
         }
-        place p = locate(s, object, offset);
+        place p = locate(s, object, f.offset);
         free(object);
         if (around) names_add(&around->functions, p.function ? p.function : "");
         char *code = p.file ? source_line_of(s, p.file, p.line) : NULL;
@@ -334,7 +332,7 @@ result ended_result(session *s, const ended *e)
     place first = {0};
     cycle around = {0};
     bool text_first = e->ending == ENDING_UNDEFINED || e->ending == ENDING_REFUSED;
-    size_t before = text_first && e->frames && e->frames_size ? strlen(e->frames) + 1 : 0;
+    size_t before = text_first && e->frames && e->frames_size ? strnlen(e->frames, e->frames_size) + 1 : 0;
     if (e->frames && e->frames_size >= before) {
         add_backtrace(s, e->frames + before, e->frames_size - before, &trace, &first,
                       e->ending == ENDING_OVERFLOW ? &around : NULL);
@@ -344,6 +342,10 @@ result ended_result(session *s, const ended *e)
     cycle_free(&around);
     if (before && e->ending == ENDING_UNDEFINED) name_missing(s, e, &r, &first);
     if (before && e->ending == ENDING_REFUSED) name_refused(e, &r, &first);
+    if (!r.value) {
+        r.name = copy_of("Error");
+        r.value = copy_of("the cell did not return, and its process has not said why");
+    }
     text_addf(&r.traceback, "\033[1;31m%s\033[0m", r.value);
     if (trace.size) text_add(&r.traceback, trace.data);
     place_free(&first);

@@ -156,6 +156,8 @@ session *session_open(const front *f, const char *executable, char **problem)
 {
     session *s = need_zeroed(sizeof *s);
     s->front = *f;
+    machine_blank(&s->machine); /* session_close() follows whatever fails */
+    s->compiler.input = -1;
     pthread_mutex_init(&s->busy, NULL);
     pthread_mutex_init(&s->knowledge, NULL);
     s->folder = folder_make();

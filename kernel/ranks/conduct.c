@@ -39,8 +39,10 @@ static void send_load(ranks *r, const load *l)
     text_add_bytes(&payload, l->payload + path_size, l->size - path_size);
     message head = {.kind = RANK_LOAD};
     for (int i = 0; there && i < r->count; i++) {
-        letter_send(r->socket, r->peers[i].name, &head, payload.data, payload.size, object, (size_t)size);
+        if (!letter_send(r->socket, r->peers[i].name, &head, payload.data, payload.size, object, (size_t)size))
+            r->peers[i].problem = "it cannot be reached any more";
     }
+    for (int i = 0; !there && i < r->count; i++) r->peers[i].problem = "an object of an earlier cell cannot be read";
     text_free(&payload);
     free(object);
     free(copy);

@@ -38,7 +38,7 @@ static bool has_failed(const peer *p)
 {
     bool well =
         p->ended && p->end.survived && (p->end.ending == ENDING_RETURNED || p->end.ending == ENDING_INTERRUPTED);
-    return p->silent || (p->ended && !well);
+    return p->silent || p->problem || (p->ended && !well);
 }
 
 bool ranks_any_failed(const ranks *r)
@@ -51,13 +51,14 @@ bool ranks_any_failed(const ranks *r)
 
 static bool alike(const peer *a, const peer *b)
 {
-    return a->silent == b->silent && a->ended == b->ended && a->end.ending == b->end.ending &&
-           a->end.code == b->end.code && a->end.frames_size == b->end.frames_size &&
+    return a->silent == b->silent && a->problem == b->problem && a->ended == b->ended &&
+           a->end.ending == b->end.ending && a->end.code == b->end.code && a->end.frames_size == b->end.frames_size &&
            (!a->end.frames_size || !memcmp(a->end.frames, b->end.frames, a->end.frames_size));
 }
 
 static result failure_of(ranks *r, const peer *p)
 {
+    if (p->problem && !p->ended) return error_result("RankError", "%s", p->problem);
     if (p->silent && !p->ended)
         return error_result("RankError",
                             "not heard of for 4 seconds: its process on %s was stopped, or the way to it is cut",

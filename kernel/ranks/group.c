@@ -23,7 +23,9 @@ bool ranks_chosen(const session *s)
 
 void peer_tell(ranks *r, int rank, message head, const void *payload, size_t size)
 {
-    letter_send(r->socket, r->peers[rank].name, &head, payload, size, NULL, 0);
+    peer *p = &r->peers[rank];
+    bool sent = letter_send(r->socket, p->name, &head, payload, size, NULL, 0);
+    if (!sent && p->heard > 0) p->problem = "it cannot be reached any more";
 }
 
 void ranks_tell(ranks *r, message head, const void *payload, size_t size)
@@ -101,16 +103,12 @@ static void publish(ranks *r, int rank, const letter *l)
 static char *where_of(session *s, const letter *l)
 {
     char *call = NULL, *line = place_of_frames(s, l->payload, l->size);
-    for (const char *at = l->payload, *end = at + l->size; at < end;) {
-        const char *symbol = at + strlen(at) + 1;
-        symbol += strlen(symbol) + 1;
-        if (symbol > end) break;
-        const char *name = strstr(symbol, "MPI_");
-        if (name && name - symbol <= 1) {
-            free(call);
-            call = copy_of(name);
-        }
-        at = symbol + strlen(symbol) + 1;
+    frame f;
+    for (const char *at = l->payload, *end = at + l->size; frame_next(&at, end, &f);) {
+        const char *name = strstr(f.symbol, "MPI_");
+        if (!name || name - f.symbol > 1) continue;
+        free(call);
+        call = copy_of(name);
     }
     char *where = line || call ? format_text("%s%s%s%s%s", call ? "in " : "", call ? call : "", call && line ? " " : "",
                                              line ? "at " : "", line ? line : "")
@@ -124,6 +122,11 @@ static void obey(ranks *r, int rank, letter *l)
 {
     peer *p = &r->peers[rank];
     p->heard = seconds_now();
+    if (l->problem) {
+        p->problem = l->problem;
+        p->running = p->asks = false;
+        return;
+    }
     switch (l->head.kind) {
     case RANK_HELLO:
         free(p->host);

@@ -197,6 +197,11 @@ static void ask_where(rank *r)
 static void obey(rank *r, const letter *l)
 {
     bool idle = !r->dead && !r->machine.running;
+    if (l->problem) { /* by which the next cell would go wrong */
+        free(r->trouble);
+        r->trouble = copy_of(l->problem);
+        return;
+    }
     switch (l->head.kind) {
     case RANK_LOAD:
         if (idle && l->object) load(r, l);
@@ -239,6 +244,7 @@ static char *ask(void *self, const char *prompt)
         tell(r, (message){.kind = RANK_ALIVE}, NULL, 0);
         letter l;
         while (waiting && letter_take(r->socket, NULL, &l)) {
+            if (l.problem) l.head = (message){.kind = RANK_INPUT, .code = -1};
             waiting = l.head.kind != RANK_INPUT && l.head.kind != RANK_INTERRUPT && l.head.kind != RANK_QUIT;
             if (l.head.kind == RANK_INPUT && l.head.code == 0) line = copy_of(l.payload);
             if (l.head.kind == RANK_QUIT) r->quit = true;

@@ -18,6 +18,7 @@ typedef struct peer {
     bool chosen;   /* the present cell is for it */
     bool running;  /* the cell runs there */
     bool asks;     /* it waits for a line of input */
+    const char *problem; /* why what it says cannot be understood, or it cannot be told anything; NULL: all is well */
     bool silent;   /* it has not been heard of for too long */
     bool asked_where;
     double heard;  /* when it last said something */

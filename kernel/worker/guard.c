@@ -218,8 +218,8 @@ static bool serve(guard *g)
     message m;
     int descriptors[MESSAGE_DESCRIPTORS];
     ssize_t size = message_receive(g->kernel, g->token, &m, g->payload, descriptors);
-    if (size == -1) return false;
-    if (size == -2) return true;
+    if (size == MESSAGE_GONE) return false;
+    if (size < 0) return true;
     if (m.kind == MESSAGE_START) start_worker(g, descriptors);
     if (m.kind == MESSAGE_DEBUGGER) start_debugger(g, descriptors);
     if (m.kind == MESSAGE_SWEEP) sweep(g, m.number != 0);
@@ -248,15 +248,14 @@ static void close_strangers(int keep)
 
 int main(int argc, char **argv)
 {
-    if (argc != 5 || atoi(argv[4]) != PROTOCOL_VERSION) {
+    if (argc != 4 || atoi(argv[3]) != PROTOCOL_VERSION) {
         fputs("kolo-worker is started by kolo-kernel, of the same version\n", stderr);
         return EXIT_OTHER_VERSION;
     }
     static guard g;
     g.kernel = atoi(argv[1]);
-    g.token = strtoull(argv[2], NULL, 16);
-    g.trash = argv[3];
-    if (g.kernel < 3) return 1;
+    g.trash = argv[2];
+    if (g.kernel < 3 || recv(g.kernel, &g.token, sizeof g.token, 0) != sizeof g.token) return 1;
     close_strangers(g.kernel);
     keep_guard(g.kernel, g.trash);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -267,6 +267,9 @@ static void interrupt_program(void)
     }
 }
 
+/* libkolo's, looked up before a cell runs: a handler must not enter the loader, which it may have interrupted. */
+static void (*volatile request_stop)(void);
+
 static void on_interrupt(int number, siginfo_t *info, void *memory)
 {
     (void)info;
@@ -276,8 +279,6 @@ static void on_interrupt(int number, siginfo_t *info, void *memory)
         tgkill(running.process, running.process, number);
         return;
     }
-    void (*request_stop)(void) = NULL;
-    *(void **)&request_stop = dlsym(RTLD_DEFAULT, "kolo_request_stop");
     if (running.active && request_stop) request_stop();
     if (running.active && running.program) {
         interrupt_program();
@@ -294,6 +295,8 @@ static void on_interrupt(int number, siginfo_t *info, void *memory)
 
 void step_out_prepare(void)
 {
+    void *stop = dlsym(RTLD_DEFAULT, "kolo_request_stop");
+    request_stop = (void (*)(void))(uintptr_t)stop;
     walk_prepare();
     overflow_take_handler_stack();
     unbar();
