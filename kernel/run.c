@@ -11,6 +11,7 @@
 #include "debug/debugger.h"
 #include "debug/expression.h"
 #include "ranks/ranks.h"
+#include "trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,7 +106,10 @@ bool build_and_load(build *b, char **path, result *r)
     names wanted = {0};
     char *problem = NULL;
     *path = compile_unit(b, s->compiler.debugging, &wanted, &problem);
-    if (!*path) {
+    machine_take_wake(&s->machine);
+    if (!*path && s->machine.interrupted > 0) {
+        *r = error_result("KeyboardInterrupt", "interrupted while it was compiled");
+    } else if (!*path) {
         char *why = link_words(problem, b->draft.name);
         *r = error_result("LinkError", "%s", why);
         free(why);
@@ -336,6 +340,21 @@ static result run_examined(build *b)
     return r;
 }
 
+/* False, with a sentence, when the cell cannot be read in bounds. */
+static bool readable(build *b, result *r)
+{
+    session *s = b->s;
+    unit u = unit_of(&b->draft, s->symbols, VALUE_PROBE, NULL);
+    cell_waits(s);
+    trial_end end = trial_of(&s->analyser, &u.source, s->machine.wake);
+    cell_goes_on(s);
+    text_free(&u.source);
+    if (end == TRIAL_PASSED) return true;
+    *r = end == TRIAL_INTERRUPTED ? error_result("KeyboardInterrupt", "%s", trial_sentence(end))
+                                  : error_result("CompileError", "%s: %s", b->draft.name, trial_sentence(end));
+    return false;
+}
+
 result run_part(session *s, const char *code, const char *name, const part *which)
 {
     build b = {.s = s};
@@ -344,7 +363,8 @@ result run_part(session *s, const char *code, const char *name, const part *whic
     b.draft = draft_from(code, name, s->serial, s->prefix, s->symbols, which->from);
     begin_part(&b, which);
     if (only_shell(&b.draft) && !ranks_chosen(s)) r = run_shell_lines(s, &b.draft);
-    else if ((b.draft.split.count || b.draft.split.tokens.open_comment || b.draft.asked.count) && examine(&b, &r))
+    else if ((b.draft.split.count || b.draft.split.tokens.open_comment || b.draft.asked.count) && readable(&b, &r) &&
+             examine(&b, &r))
         r = b.staged ? run_in_stages(s, &b.draft, b.stage, name) : run_examined(&b);
     build_free(&b);
     return r;

@@ -185,6 +185,7 @@ session *session_open(const front *f, const char *executable, char **problem)
     analyser_open(&s->analyser, &s->base_flags, s->folder);
     compiler_open(&s->compiler, &s->base_flags, s->folder);
     compiler_prepare(&s->compiler);
+    tools_heed(s->machine.wake);
     open_history(s);
     s->debugger = debug_open(s);
     s->idling = pthread_create(&s->idler, NULL, idle, s) == 0;

@@ -49,7 +49,10 @@ void compiler_precompile(compiler *c, const char *prefix);
 char *compiler_build(compiler *c, const text *source, size_t prefix_size, const link_name *table, size_t count,
                      names *wanted, char **problem);
 
-/* Runs a program with its output to `log`; its wait status, -1 when it cannot be started. */
+/* Tools end when this descriptor is readable: the cell has been interrupted. */
+void tools_heed(int descriptor);
+/* Runs a program with its output to `log`, in limits of time and memory; its wait status, -1 when it cannot be started.
+ */
 int run_tool(char *const *arguments, const char *log);
 /* What it printed, by way of the file `log`, which goes. NULL when it failed; the caller frees. */
 char *output_of_tool(char *const *arguments, const char *log);

@@ -1,6 +1,7 @@
 /* What clang offers at the cursor, in the cell's own unit. See complete.h, cells/unit.h. */
 #define _GNU_SOURCE
 #include "help/complete.h"
+#include "trial.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -148,6 +149,7 @@ static void ask_clang(const writing *w, const draft *d, const text *code, const 
         line += *p == '\n';
     }
     struct CXUnsavedFile file = {a->path, code->data, code->size};
+    if (trial_of(a, code, -1) != TRIAL_PASSED) return;
     if (!a->unit) analyser_parse(a, code->data, code->size);
     CXCodeCompleteResults *results =
         a->unit ? clang_codeCompleteAt(a->unit, a->path, line, column, &file, 1, CXCodeComplete_IncludeMacros) : NULL;

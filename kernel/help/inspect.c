@@ -4,6 +4,7 @@
 #include "mistakes/nearest.h"
 #include "help/help.h"
 #include "help/help_page.h"
+#include "trial.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +87,8 @@ static char *describe_in(const inquiry *ask, const char *code, size_t begin, siz
     }
     unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
     char *about = NULL;
-    if (analyser_parse(&s->analyser, u.source.data, u.source.size))
+    if (trial_of(&s->analyser, &u.source, -1) == TRIAL_PASSED &&
+        analyser_parse(&s->analyser, u.source.data, u.source.size))
         about = describe_cursor(ask, meaning(s, u.source.data, code, begin, end));
     text_free(&u.source);
     draft_free(&d);

@@ -323,7 +323,7 @@ def test_the_folder_goes_with_a_killed_kernel():
 def keeper_of(kernel):
     """The guard's parent, and the session's folder."""
     keeper = next(p for p in children(kernel.process) if b"kolo-worker" in Path(f"/proc/{p}/cmdline").read_bytes())
-    return int(keeper), Path(Path(f"/proc/{keeper}/cmdline").read_bytes().split(b"\0")[3].decode())
+    return int(keeper), Path(Path(f"/proc/{keeper}/cmdline").read_bytes().split(b"\0")[2].decode())
 
 
 def kill_all(*processes):
