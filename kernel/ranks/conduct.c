@@ -19,6 +19,8 @@ typedef struct course {
     patience patience;  /* since then */
     double first_finished; /* 0: nobody has */
     double failed; /* when the first failure was seen; 0: none */
+    double sought;  /* when the others were asked where they are because of it; 0: not yet */
+    double sparing; /* when they were interrupted for it; 0: not yet */
     bool asked_where, remarked;
 } course;
 
@@ -98,7 +100,7 @@ static void send_cell(ranks *r, const char *path, const char *function)
     for (int i = 0; i < r->count; i++) {
         peer *p = &r->peers[i];
         p->running = p->chosen;
-        p->ended = p->asked_where = false;
+        p->ended = p->asked_where = p->spared = false;
         free(p->where);
         p->where = NULL;
         if (p->chosen)
@@ -198,6 +200,43 @@ static void note_finished(course *c)
     else if (c->first_finished == 0 && running_count(c->r) < chosen) c->first_finished = seconds_now();
 }
 
+/* A rank in a call of MPI waits for those that have failed, and cannot be stepped out of. */
+static bool any_in_mpi(const ranks *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        const peer *p = &r->peers[i];
+        if (p->running && p->where && !strncmp(p->where, "in MPI_", 7)) return true;
+    }
+    return false;
+}
+
+static bool any_asked_where(const ranks *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        if (r->peers[i].running && r->peers[i].asked_where) return true;
+    }
+    return false;
+}
+
+/* A rank has failed and could be stepped out of: the others are interrupted, so that all keep their variables. True
+ * when there is nothing left to wait for. */
+static bool spared(course *c)
+{
+    ranks *r = c->r;
+    if (!ranks_recovered(r)) return true;
+    if (c->sparing > 0) return patience_passed(&c->patience, c->sparing) > INTERRUPT_LIMIT;
+    if (c->sought == 0) {
+        to_running(r, RANK_SAY_WHERE);
+        c->sought = seconds_now();
+    }
+    if (any_asked_where(r) && seconds_now() - c->sought < WHERE_AFTER) return false;
+    if (any_in_mpi(r)) return true;
+    for (int i = 0; i < r->count; i++) r->peers[i].spared = r->peers[i].running;
+    to_running(r, RANK_INTERRUPT);
+    c->sparing = seconds_now();
+    return false;
+}
+
 /* True when there is nothing left to wait for. */
 static bool over(course *c)
 {
@@ -207,7 +246,7 @@ static bool over(course *c)
     if (c->failed == 0 && ranks_any_failed(r)) c->failed = now;
     if (c->interrupted > 0)
         return running_count(r) == 0 || patience_passed(&c->patience, c->interrupted) > INTERRUPT_LIMIT;
-    if (c->failed > 0) return running_count(r) == 0 || now - c->failed > GRACE;
+    if (c->failed > 0) return running_count(r) == 0 || (now - c->failed > GRACE && spared(c));
     return running_count(r) == 0;
 }
 

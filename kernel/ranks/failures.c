@@ -49,6 +49,15 @@ bool ranks_any_failed(const ranks *r)
     return r->launcher_gone;
 }
 
+bool ranks_recovered(const ranks *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        const peer *p = &r->peers[i];
+        if (p->silent || p->problem || (p->ended && (!p->end.survived || p->end.ending < 0))) return false;
+    }
+    return !r->launcher_gone;
+}
+
 static bool alike(const peer *a, const peer *b)
 {
     return a->silent == b->silent && a->problem == b->problem && a->ended == b->ended &&
@@ -105,7 +114,17 @@ bool ranks_failed(ranks *r, result *why)
 {
     if (!ranks_any_failed(r)) return false;
     for (double end = seconds_now() + GRACE; r->launcher_gone && seconds_now() < end;) ranks_turn(r, 20);
+    bool go_on = ranks_recovered(r);
+    for (int i = 0; i < r->count; i++) {
+        go_on &= !r->peers[i].running;
+        if (r->peers[i].spared) r->peers[i].ended = false; /* it has done nothing wrong */
+    }
     add_failures(r, why);
+    if (go_on && why->failed) {
+        text_add(&why->traceback, "\nThe ranks live on, and so do their variables.");
+        for (int i = 0; i < r->count; i++) r->peers[i].ended = false;
+        return true;
+    }
     if (!why->failed) {
         char *said = ranks_reason(r);
         *why = error_result("RankError", "%s", said ? said : "kolorun has ended, and the ranks with it");

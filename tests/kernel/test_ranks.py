@@ -53,6 +53,15 @@ def ended(kernel, outcome, *words):
     assert kernel.run("here").value == "5"
 
 
+def lives_on(kernel, outcome, *words):
+    """The cell failed with these words; the ranks and their variables are there."""
+    assert outcome.status == "error" and len(outcome.errors) == 1
+    for word in (*words, "The ranks live on"):
+        assert word in outcome.error, outcome.error
+    sums = kernel.run("%%ranks\nint sum; MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);\nsum * 10 + rank")
+    assert sums.value == "[0] 60\n[1] 61\n[2] 62\n[3] 63", sums.error
+
+
 def lines_of(text, rank):
     return [line for line in text.splitlines() if line.startswith(f"[{rank}] ")]
 
@@ -298,14 +307,26 @@ def test_a_rank_that_fails_is_named(four, code, words):
     ended(four, outcome, *words)
 
 
+@pytest.mark.parametrize("code, words", [
+    ("*(volatile int *)0 = 1;", ["rank 2: Segmentation fault at In["]),
+    ("int many[4], past = rank + 7; many[past] = 1;", ["rank 2: "]),
+    ("exit(3);", ["rank 2: exit(3) was called at In["]),
+    pytest.param("abort();", ["rank 2: Aborted at In["], marks=MORE),
+    pytest.param("deep(0);", ["rank 2: Stack overflow"], marks=MORE),
+])
+@pytest.mark.parametrize("others", ["", "else for (;;) usleep(1000);"], ids=["others end", "others run"])
+def test_a_fault_of_one_rank_leaves_all_their_variables(four, code, words, others):
+    lives_on(four, four.run("%%ranks\nif (rank == 2) { " + code + " } " + others), *words)
+
+
 def test_ranks_that_fail_alike_are_named_together(four):
-    ended(four, four.run("%%ranks\nint zero = 0;\nrank / zero;"), "ranks 0-3: Division by zero at In[", "]:3")
+    lives_on(four, four.run("%%ranks\nint zero = 0;\nrank / zero;"), "ranks 0-3: Division by zero at In[", "]:3")
 
 
 def test_what_was_printed_before_the_fault_is_shown(four):
     outcome = four.run('%%ranks 1\nprintf("before\\n"); printf("unfinished"); abort();')
     assert outcome.stdout == "[1] before\n[1] unfinished\n"
-    ended(four, outcome, "rank 1: Aborted")
+    lives_on(four, outcome, "rank 1: Aborted")
 
 
 @pytest.mark.parametrize("program, number", [
