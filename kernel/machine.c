@@ -76,7 +76,8 @@ static bool start_guard(machine *m)
     m->orphans_ended = false;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return false;
     char *number = format_text("%d", pair[1]), *version = format_text("%d", PROTOCOL_VERSION);
-    char *arguments[] = {m->program, number, m->folder, version, NULL};
+    char place[] = "below", *arguments[] = {m->program, number, m->folder, version, place, NULL};
+    if (!m->below) strcpy(place, "top");
     fcntl(pair[1], F_SETFD, 0);
     int failed = posix_spawn(&m->guard, m->program, NULL, NULL, arguments, environ);
     close(pair[1]);
@@ -154,6 +155,7 @@ static void drain_pipe(machine *m, int *pipe, int stream)
     static char block[1 << 16];
     for (size_t total = 0; *pipe >= 0 && total < (4u << 20);) {
         ssize_t got = read(*pipe, block, sizeof block);
+        if (got == 0) close_one(pipe);
         if (got <= 0) break;
         output_add(m->out, stream, block, (size_t)got);
         total += (size_t)got;
@@ -260,7 +262,7 @@ enum { WATCH_GUARD, WATCH_CONTROL, WATCH_WAKE, WATCH_OUT, WATCH_ERROR, WATCH_DIS
 int machine_delay(const machine *m)
 {
     bool room = output_has_room(m->out);
-    double wait = 0.25, flush = output_delay(m->out);
+    double wait = 1, flush = output_delay(m->out);
     if (flush >= 0 && flush < wait) wait = flush;
     if (!room && wait > 0.01) wait = 0.01;
     if (m->running && wait > 0.03) wait = 0.03;
@@ -358,6 +360,12 @@ outcome machine_peek(machine *m, uint64_t address, size_t size)
     return wait_for_reply(m);
 }
 
+static void tell_guard(machine *m, bool runs)
+{
+    message watch = {.token = m->token, .kind = MESSAGE_WATCH, .number = runs};
+    if (m->guard_socket >= 0) message_send(m->guard_socket, &watch, NULL, 0, NULL, 0);
+}
+
 void machine_begin(machine *m, uint32_t kind, const void *payload, size_t size, bool asks)
 {
     int ends[2] = {-1, -1};
@@ -368,6 +376,7 @@ void machine_begin(machine *m, uint32_t kind, const void *payload, size_t size, 
     m->input = ends[1];
     m->asks = asks;
     m->running = true;
+    tell_guard(m, true);
     send_request(m, (message){.kind = kind}, payload, size, &ends[0]);
     close(ends[0]);
 }
@@ -375,6 +384,7 @@ void machine_begin(machine *m, uint32_t kind, const void *payload, size_t size, 
 outcome machine_finish(machine *m, outcome result)
 {
     m->running = false;
+    tell_guard(m, false);
     if (result == OUTCOME_ANSWER) {
         m->wall += m->last.wall;
         m->user += m->last.user;
@@ -402,6 +412,12 @@ void machine_take_wake(machine *m)
 {
     uint64_t woken;
     if (read(m->wake, &woken, sizeof woken) > 0 && !m->interrupted) m->interrupted = seconds_now();
+}
+
+void machine_forget_wake(machine *m)
+{
+    uint64_t woken;
+    (void)!read(m->wake, &woken, sizeof woken);
 }
 
 void machine_interrupt(machine *m)

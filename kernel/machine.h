@@ -25,6 +25,7 @@ typedef struct machine {
     bool asks;            /* the cell's reads may be put to the user */
     bool orphans_ended;   /* the guard is gone, and what it left has been ended */
     bool unsent;          /* the last request could not be sent: `last` and `payload` say why */
+    bool below;           /* another guard is above this machine's, and does for it what its keeper would */
     bool starting;        /* the guard has been asked for a worker and has not yet named it */
     atomic_bool traced;   /* a debugger is attached to the worker */
     bool running;         /* a cell or a program runs in the worker */
@@ -84,6 +85,8 @@ int machine_delay(const machine *m);
 void machine_drain(machine *m);
 /* Has an interrupt come? `interrupted` says when. */
 void machine_take_wake(machine *m);
+/* Any thread: forgets an interrupt that nobody has taken yet. */
+void machine_forget_wake(machine *m);
 /* Any thread. */
 void machine_interrupt(machine *m);
 /* The worker's present folder; the caller frees. */

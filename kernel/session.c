@@ -8,6 +8,7 @@
 
 #include <libgen.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,12 +134,40 @@ static void drain_for_display(void *closure)
     machine_drain(closure);
 }
 
+typedef struct news {
+    struct pollfd watched[6];
+    bool soon; /* something is due that no descriptor tells of */
+} news;
+
+/* By the holder of `busy`. */
+static news news_of(session *s)
+{
+    machine *m = &s->machine;
+    bool room = output_has_room(&s->out);
+    return (news){.watched = {{room ? m->out_pipe : -1, POLLIN, 0},
+                              {room ? m->error_pipe : -1, POLLIN, 0},
+                              {room ? display_watch(&s->display) : -1, POLLIN, 0},
+                              {room ? ranks_watch(s) : -1, POLLIN, 0},
+                              {m->wake, POLLIN, 0}, /* a shutdown */
+                              {m->orphans_ended ? -1 : m->guard_socket, 0, 0}}, /* its end */
+                  .soon = !room || s->compiler.building};
+}
+
+/* Between two looks at least a moment passes, in which output gathers. */
+static void wait_for_news(news *n)
+{
+    nanosleep(&(struct timespec){.tv_nsec = n->soon ? 100000000 : 20000000}, NULL);
+    if (!n->soon) poll(n->watched, sizeof n->watched / sizeof *n->watched, 1000);
+}
+
 /* Between cells a program left in the background may print, or a thread of a cell's: somebody must read it. */
 static void *idle(void *closure)
 {
     session *s = closure;
+    news next = {.soon = true};
     while (!s->closing) {
-        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        wait_for_news(&next);
+        next.soon = true; /* while a cell runs its thread does all this */
         if (pthread_mutex_trylock(&s->busy)) continue;
         if (!s->closing && output_has_room(&s->out)) {
             machine_drain(&s->machine);
@@ -147,6 +176,7 @@ static void *idle(void *closure)
             output_flush(&s->out);
         }
         if (!s->closing) compiler_tend(&s->compiler);
+        if (!s->closing) next = news_of(s);
         pthread_mutex_unlock(&s->busy);
     }
     return NULL;
@@ -345,6 +375,11 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
 void session_interrupt(session *s)
 {
     machine_interrupt(&s->machine);
+}
+
+void session_forget_interrupt(session *s)
+{
+    machine_forget_wake(&s->machine);
 }
 
 void session_interrupt_debugger(session *s)

@@ -269,6 +269,14 @@ void ranks_close(session *s)
     s->ranks = NULL;
 }
 
+int ranks_watch(const session *s)
+{
+    int descriptor = -1;
+    size_t size = sizeof descriptor;
+    if (ranks_live(s) && s->ranks->socket) zmq_getsockopt(s->ranks->socket, ZMQ_FD, &descriptor, &size);
+    return descriptor;
+}
+
 void ranks_tend(session *s)
 {
     if (!ranks_live(s)) return;

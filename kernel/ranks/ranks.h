@@ -64,6 +64,8 @@ char *ranks_folder(void);
 void ranks_end(session *s);
 /* Between cells: publishes what ranks print, and notices one that has died. */
 void ranks_tend(session *s);
+/* A descriptor to poll for news of the ranks; -1: there are none. */
+int ranks_watch(const session *s);
 void ranks_close(session *s);
 
 bool ranks_live(const session *s);

@@ -23,6 +23,7 @@ enum message_kind {
     /* kernel to guard */
     MESSAGE_START = 1, /* descriptors: control, stdin, stdout, stderr; payload: environment "NAME=value\0…" */
     MESSAGE_SWEEP, /* end the worker and everything it left behind; answered by MESSAGE_ENDED for the worker */
+    MESSAGE_WATCH, /* number 1: a cell runs; 0: it has ended */
     MESSAGE_DEBUGGER, /* descriptor: a socket, on which lldb-dap is to speak; it closes when there is none */
     /* guard to kernel */
     MESSAGE_STARTED, /* number: the worker's process id */

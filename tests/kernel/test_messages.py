@@ -42,8 +42,8 @@ def test_no_secret_is_on_a_command_line(kernel):
     kernel.run("1")
     workers = [arguments for one in descendants(kernel.process) if (arguments := arguments_of(one))[0].endswith(b"kolo-worker")]
     assert workers
-    for arguments in workers:  # the descriptor, the session's folder, the version
-        assert len(arguments) == 4 and arguments[2].startswith(b"/")
+    for arguments in workers:  # the descriptor, the folder, the version, its place
+        assert len(arguments) == 5 and arguments[2].startswith(b"/")
 
 
 @pytest.fixture()

@@ -290,6 +290,23 @@ def test_a_remark_does_not_end_a_sleep(four, calls):
 
 # ---- failures ----
 
+def switches(process):
+    """How often it has waited for something."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(re.search(r"^voluntary_ctxt_switches:\t(\d+)", status, re.M)[1])
+
+
+def test_ranks_at_rest_are_few_processes_and_wait_for_events(four):
+    """At each rank a kolo-rank, its guard and the process of its cells; the guard looks at nothing while no cell runs."""
+    ranks = descendants(four.process, "kolo-rank")
+    below = {rank: descendants(rank, "kolo-worker") for rank in ranks}
+    assert len(ranks) == 4 and all(len(all_below) == 2 for all_below in below.values()), below
+    guards = [next(one for one in pair if set(pair) - {one} <= set(descendants(one, "kolo-worker"))) for pair in below.values()]
+    before = [switches(guard) for guard in guards]
+    time.sleep(2)  # long enough for a guard that polls to have done so
+    assert [switches(guard) for guard in guards] == before
+
+
 @pytest.mark.parametrize("code, words", [
     ("int *p = NULL;\n*p = 1;", ["rank 2: Segmentation fault at In[", "]:4", "*p = 1;"]),
     pytest.param("abort();", ["rank 2: Aborted at In[", "]:3"], marks=MORE),
