@@ -42,6 +42,8 @@ unsigned session_count(const session *s); /* cells executed: the number of the l
 
 /* Any thread, any time: ends the running cell, if one runs. */
 void session_interrupt(session *s);
+/* Before a cell begins: an interrupt that came too late for the one before is not for it. */
+void session_forget_interrupt(session *s);
 /* Where the cell is held by the debugger: it goes on to its end. May wait for the debugger. */
 void session_interrupt_debugger(session *s);
 

@@ -340,19 +340,22 @@ static result run_examined(build *b)
     return r;
 }
 
-/* False, with a sentence, when the cell cannot be read in bounds. */
-static bool readable(build *b, result *r)
+bool readable(session *s, const text *what, const char *name, result *r)
 {
-    session *s = b->s;
-    unit u = unit_of(&b->draft, s->symbols, VALUE_PROBE, NULL);
     cell_waits(s);
-    trial_end end = trial_of(&s->analyser, &u.source, s->machine.wake);
+    trial_end end = trial_of(&s->analyser, what, s->machine.wake);
     cell_goes_on(s);
+    if (end == TRIAL_INTERRUPTED) *r = error_result("KeyboardInterrupt", "%s", trial_sentence(end));
+    else if (end != TRIAL_PASSED) *r = error_result("CompileError", "%s: %s", name, trial_sentence(end));
+    return end == TRIAL_PASSED;
+}
+
+static bool part_readable(build *b, result *r)
+{
+    unit u = unit_of(&b->draft, b->s->symbols, VALUE_PROBE, NULL);
+    bool good = readable(b->s, &u.source, b->draft.name, r);
     text_free(&u.source);
-    if (end == TRIAL_PASSED) return true;
-    *r = end == TRIAL_INTERRUPTED ? error_result("KeyboardInterrupt", "%s", trial_sentence(end))
-                                  : error_result("CompileError", "%s: %s", b->draft.name, trial_sentence(end));
-    return false;
+    return good;
 }
 
 result run_part(session *s, const char *code, const char *name, const part *which)
@@ -363,8 +366,8 @@ result run_part(session *s, const char *code, const char *name, const part *whic
     b.draft = draft_from(code, name, s->serial, s->prefix, s->symbols, which->from);
     begin_part(&b, which);
     if (only_shell(&b.draft) && !ranks_chosen(s)) r = run_shell_lines(s, &b.draft);
-    else if ((b.draft.split.count || b.draft.split.tokens.open_comment || b.draft.asked.count) && readable(&b, &r) &&
-             examine(&b, &r))
+    else if ((b.draft.split.count || b.draft.split.tokens.open_comment || b.draft.asked.count) &&
+             part_readable(&b, &r) && examine(&b, &r))
         r = b.staged ? run_in_stages(s, &b.draft, b.stage, name) : run_examined(&b);
     build_free(&b);
     return r;

@@ -100,6 +100,8 @@ result run_c(session *s, const char *code, const char *name);
 /* The same for code that was made of what the user wrote: `shown` is what messages quote, at the lines that #line
  * gives. */
 result run_shown(session *s, const char *code, const char *shown, const char *name);
+/* May libclang read this in the kernel's process (trial.h)? False, and why in `r`. `name`: of the cell. */
+bool readable(session *s, const text *what, const char *name, result *r);
 /* Makes sure of a worker with every cell loaded. False when none can be had. */
 bool ensure_worker(session *s);
 /* Starts the worker anew, as after a crash: functions come back, variables are zero. */

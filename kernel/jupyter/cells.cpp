@@ -100,6 +100,7 @@ bool server::begins_interrupted(const execution &now, bool silent)
     std::lock_guard<std::mutex> guard(state_lock);
     std::string asked = text_in(now.cell.header(), "date");
     bool recent = clock::now() - early_interrupt_came < OVERTAKES;
+    if (!running) session_forget_interrupt(the_session);
     running = &now.cell;
     if (!silent) last_cell = now.header;
     return recent && !early_interrupt.empty() && !asked.empty() && asked < early_interrupt;

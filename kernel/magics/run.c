@@ -51,9 +51,12 @@ static bool check(session *s, const char *code, const char *name, result *r)
 {
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
     s->sources[s->source_count++] = (source){.name = copy_of(name), .text = copy_of(code)};
-    char *marked = format_text("#line 1 \"%s\"\n%s", name, code);
-    analyser_parse(&s->analyser, marked, strlen(marked));
-    free(marked);
+    text marked = {0};
+    text_addf(&marked, "#line 1 \"%s\"\n%s", name, code);
+    bool may_be_read = readable(s, &marked, name, r);
+    if (may_be_read) analyser_parse(&s->analyser, marked.data, marked.size);
+    text_free(&marked);
+    if (!may_be_read) return false;
     diagnosis d = diagnose(&s->analyser, name, source_line_of, fate_of, s, s->symbols);
     if (d.errors && !mentions_main(code)) {
         *r = without_main();
@@ -119,7 +122,10 @@ static bool build_program(session *s, const char *code, const char *name, const 
     const char *const files[] = {file, linked, "-o", program};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) names_add(&list, files[i]);
     add_libraries(s, &list, code);
-    bool built = write_whole_file(file, marked, strlen(marked)) && run_tool(names_arguments(&list), log) == 0;
+    bool built = write_whole_file(file, marked, strlen(marked));
+    cell_waits(s);
+    built = built && run_tool(names_arguments(&list), log) == 0;
+    cell_goes_on(s);
     if (!built) {
         char *log_text = read_whole_file(log), *why = link_words(log_text ? log_text : "", name);
         *r = strstr(why, "no main()") ? without_main() : error_result("LinkError", "%s", why);

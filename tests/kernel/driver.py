@@ -140,7 +140,7 @@ class Kernel:
         answers = list(answers)
         while True:
             if answers:
-                self._answer(answers)
+                self._answer(answers, request)
             try:
                 message = patience.message(self.client.get_iopub_msg, 0.05 if answers else timeout)
             except queue.Empty:
@@ -159,12 +159,14 @@ class Kernel:
             outcome.seconds -= interrupt_after
         return outcome
 
-    def _answer(self, answers):
+    def _answer(self, answers, request):
+        """A question of an earlier cell, which was interrupted, is not answered."""
         try:
-            patience.message(self.client.get_stdin_msg, 0.05)
+            question = patience.message(self.client.get_stdin_msg, 0.05)
         except queue.Empty:
             return
-        self.client.input(answers.pop(0))
+        if question["parent_header"].get("msg_id") == request:
+            self.client.input(answers.pop(0))
 
     def _reply(self, request):
         while True:

@@ -28,7 +28,8 @@ seconds = pytest.mark.long("seconds of processor time until it is given up")
     ["int much[] = {[0 ... 2000000000] = 1};"],
     ['#include "/dev/zero"\nint z;'],
     ["const unsigned char all[] = {\n#embed \"/dev/zero\"\n};"],
-], ids=["macros", "macros at once", "arguments", "arguments at once", "range", "file", "embed"])
+    ['%%run\n#include "/dev/zero"\nint main(void) { }'],
+], ids=["macros", "macros at once", "arguments", "arguments at once", "range", "file", "embed", "program"])
 def test_a_cell_that_explodes_is_refused(kernel, cells):
     for cell in cells:
         outcome = kernel.run(cell, timeout=100)

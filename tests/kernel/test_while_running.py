@@ -1,4 +1,6 @@
 """What the kernel answers while a cell runs: help, and the requests of subshells (JEP 91)."""
+import time
+
 import patience
 import pytest
 from kernel.driver import Kernel
@@ -71,6 +73,39 @@ def test_help_given_meanwhile_leaves_the_kernel_busy(kernel):
             states.append((message["parent_header"].get("msg_id"), message["content"]["execution_state"]))
     after_help = [i for i, (parent, state) in enumerate(states) if parent != running and state == "idle"]
     assert states[after_help[-1] + 1] == (running, "busy")
+
+
+# ---- an interrupt of a cell that reads ----
+
+def interrupt_a_question(kernel, delay):
+    """delay: after the cell was sent; None: as soon as it has asked."""
+    request = kernel.client.execute("int line; scanf(\"%d\", &line);", allow_stdin=True)
+    if delay is None:
+        patience.message(kernel.client.get_stdin_msg, 30)
+    else:
+        time.sleep(delay)
+    kernel.manager.interrupt_kernel()
+    reply = kernel._reply(request)
+    assert reply["status"] == "error" and reply["ename"] == "KeyboardInterrupt", reply
+
+
+def test_an_interrupt_at_any_moment_ends_a_cell_that_reads(kernel):
+    for moment in (None, 0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, None):
+        interrupt_a_question(kernel, moment)
+    assert kernel.run("answer").value == "42"
+
+
+@pytest.mark.long("hundreds of cells, each interrupted at another moment")
+def test_an_interrupt_is_never_lost(kernel):
+    for step in range(300):
+        interrupt_a_question(kernel, None if step % 5 == 0 else (step % 100) * 0.001)
+    assert kernel.run("answer").value == "42"
+
+
+def test_an_answer_that_comes_too_late_is_not_the_next_ones(kernel):
+    interrupt_a_question(kernel, None)
+    kernel.client.input("7")
+    assert kernel.run("int line; scanf(\"%d\", &line); line", answers=["8"]).value == "8"
 
 
 # ---- subshells ----
