@@ -98,8 +98,7 @@ static void add_place(const spot *at, text *facts)
     else if (at->from) text_addf(facts, "defined in %s\n", at->from->name);
 }
 
-/* libclang's type of a variable, as a cell would see it now. */
-static CXType type_now(session *s, const entity *e)
+CXType type_now(session *s, const entity *e)
 {
     char *use = format_text("(void)%s;", e->name);
     draft d = draft_of(use, "In[0]", 0, s->prefix, s->symbols);

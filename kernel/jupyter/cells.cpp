@@ -70,11 +70,32 @@ void server::execute(shell &own, const request &r)
         std::unique_lock<std::mutex> one(cell_lock, std::defer_lock);
         if (own.id.empty()) one.lock();
         if (one.owns_lock() || one.try_lock()) run_cell(own, r);
-        else
-            send_reply(r, error_content("BusyError", "a cell is running, and all cells share one process: this one can "
-                                                     "run when that has ended or has been interrupted"));
+        else run_beside_a_cell(r);
     }
     send_status("idle", r);
+}
+
+// All cells share one process, which runs one of them: a subshell's may read a variable then, and no more. It has no
+// number, since it is not the session's.
+void server::run_beside_a_cell(const request &r)
+{
+    std::string header = dumped(r.header());
+    char *data = session_glance(the_session, text_in(r.content(), "code").c_str());
+    if (data) {
+        std::string content = "{\"execution_count\":" + std::to_string(session_count(the_session)) +
+                              ",\"metadata\":{},\"data\":" + data + "}";
+        std::free(data);
+        send_iopub("execute_result", header, content);
+        return send_reply(r, dumped({{"status", "ok"},
+                                     {"execution_count", session_count(the_session)},
+                                     {"payload", nl::json::array()},
+                                     {"user_expressions", nl::json::object()}}));
+    }
+    std::string content =
+        error_content("BusyError", "a cell is running, and all cells share one process: until it has "
+                                   "ended or has been interrupted, only a variable's name is answered");
+    send_iopub("error", header, content);
+    send_reply(r, content);
 }
 
 void server::run_cell(shell &own, const request &r)

@@ -55,6 +55,7 @@ class server
     void comm(const request &r);
     void execute(shell &own, const request &r);
     void run_cell(shell &own, const request &r);
+    void run_beside_a_cell(const request &r);
     std::string run(execution &now);
     bool begins_interrupted(const execution &now, bool silent);
 

@@ -149,10 +149,37 @@ def test_a_subshell_answers_while_a_cell_runs(kernel):
     assert idle["status"] == "ok"
     running = begin(kernel)
     busy = kernel._reply(in_subshell(kernel, subshell, "execute", code="answer++;"))
-    assert busy["ename"] == "BusyError" and "cell is running" in busy["evalue"]
+    assert busy["ename"] == "BusyError" and "a cell is running" in busy["evalue"]
     assert kernel._reply(in_subshell(kernel, subshell, "complete", code="answ", cursor_pos=4))["matches"] == ["answer"]
     end(kernel, running)
     assert kernel.run("answer--").value == "43"
+    control(kernel, "delete_subshell", subshell_id=subshell)
+
+
+def results_of(kernel, request):
+    found = []
+    while True:
+        message = patience.message(kernel.client.get_iopub_msg, 10)
+        if message["parent_header"].get("msg_id") != request:
+            continue
+        if message["msg_type"] == "execute_result":
+            found.append(message["content"]["data"]["text/plain"])
+        if message["content"].get("execution_state") == "idle":
+            return found
+
+
+def test_a_subshell_reads_a_variable_while_a_cell_changes_it(kernel):
+    subshell = control(kernel, "create_subshell")["subshell_id"]
+    kernel.run('int step = 0, squares[3]; char *name = "a name";')
+    running = begin(kernel, "step = 7; squares[2] = 49; here.x = 5; getchar();")
+    for name, shown in (("step", "7"), (" squares\n", "{0, 0, 49}"), ("name", '"a name"'), ("here", "{.x = 5, .y = 2}")):
+        asked = in_subshell(kernel, subshell, "execute", code=name)
+        assert kernel._reply(asked)["status"] == "ok"
+        assert results_of(kernel, asked) == [shown]
+    assert "value: 7" in kernel.ask("inspect", "step", 4)["data"]["text/plain"]
+    for other in ("step + 1", "nothing_of_that_name", "strlen", "5", ""):
+        assert kernel._reply(in_subshell(kernel, subshell, "execute", code=other))["ename"] == "BusyError"
+    end(kernel, running)
     control(kernel, "delete_subshell", subshell_id=subshell)
 
 
