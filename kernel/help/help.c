@@ -102,10 +102,26 @@ static void parse_with(session *s, const char *header)
     draft_free(&d);
 }
 
+static char *far_key(const inquiry *ask, const char *name, const char *header)
+{
+    return format_text("%s %d %s", header, ask->detail, name);
+}
+
+/* What describe_far() has found before, as long as no cell has included the header. The caller frees. */
+static char *known_far(const inquiry *ask, const char *name)
+{
+    const char *header = standard_declaring(&ask->s->analyser, name);
+    if (!header || strstr(ask->s->prefix, header)) return NULL;
+    char *key = far_key(ask, name, header);
+    const char *known = remembered(ask->s, key);
+    free(key);
+    return known ? copy_of(known) : NULL;
+}
+
 /* A name of the C library whose header may not be included yet: the header says the same of it for ever. */
 static char *describe_far(const inquiry *ask, const char *name, const char *header)
 {
-    char *key = format_text("%s %d %s", header, ask->detail, name), *about = NULL;
+    char *key = far_key(ask, name, header), *about = NULL;
     const char *known = remembered(ask->s, key);
     if (known) {
         about = copy_of(known);
@@ -123,8 +139,10 @@ static char *describe_far(const inquiry *ask, const char *name, const char *head
 static char *describe_declared(const inquiry *ask, const char *name)
 {
     session *s = ask->s;
+    char *about = known_far(ask, name);
+    if (about) return about;
     parse_with(s, "kolo.h");
-    char *about = describe_cursor(ask, cursor_named(s, name));
+    about = describe_cursor(ask, cursor_named(s, name));
     if (!about) about = describe_helper(s, name);
     const char *header = about ? NULL : standard_declaring(&s->analyser, name);
     if (!header && !about) return describe_macro(s, name, NULL);
