@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <ctime>
+#include <mutex>
 
 #include <xeus/xguid.hpp>
 #include <xeus/xkernel.hpp>
@@ -51,8 +52,11 @@ std::string dumped(const nl::json &value)
     return value.dump(-1, ' ', false, nl::json::error_handler_t::replace);
 }
 
+// xeus's own is for one thread: it writes the date in the C library's one place for it.
 nl::json make_header(const std::string &type)
 {
+    static std::mutex lock;
+    std::lock_guard<std::mutex> guard(lock);
     static const std::string user = xeus::get_user_name(), session = xeus::new_xguid().c_str();
     nl::json header = xeus::make_header(type, user, session);
     header["version"] = PROTOCOL;
