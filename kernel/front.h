@@ -1,5 +1,5 @@
-/* The seam between the C kernel and whatever speaks Jupyter's protocol for it (jupyter/server.hpp): JSON text both ways.
- * A string that a function returns is the caller's to free. */
+/* The seam between the C kernel and whatever speaks Jupyter's protocol for it (jupyter/server.hpp): JSON text both
+ * ways. A string that a function returns is the caller's to free. */
 #ifndef KERNEL_FRONT_H
 #define KERNEL_FRONT_H
 
@@ -33,8 +33,8 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
 char *session_complete(session *s, const char *code, int cursor);
 char *session_inspect(session *s, const char *code, int cursor, int detail);
 char *session_is_complete(session *s, const char *code);
-/* Also while a cell runs: the MIME bundle of the variable whose name is all of `code`; NULL when it is no variable, or its
- * value cannot be read. */
+/* Also while a cell runs: the MIME bundle of the variable whose name is all of `code`; NULL when it is no variable, or
+ * its value cannot be read. */
 char *session_glance(session *s, const char *code);
 char *session_history(session *s, const char *request);
 /* The content of a debug_request; that of the debug_reply. Any thread but the one that runs cells. Events are published

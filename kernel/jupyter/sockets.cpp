@@ -93,6 +93,7 @@ void sockets::send(reply message)
 
 void sockets::stop()
 {
+    std::lock_guard<std::mutex> alone(ending);
     {
         std::lock_guard<std::mutex> guard(lock);
         stopping = true;

@@ -48,6 +48,7 @@ class sockets
     std::mutex lock;
     std::deque<reply> outgoing; // by the lock, as is
     bool stopping = false;
+    std::mutex ending; // held by stop()
     std::thread thread, beating;
 };
 } // namespace jupyter

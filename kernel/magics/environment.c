@@ -147,6 +147,19 @@ static void set_in_worker(session *s, const char *name, const char *value)
     text_free(&payload);
 }
 
+/* All of it goes to a new worker in one message. */
+enum { MOST_ENVIRONMENT = MESSAGE_LIMIT / 2 };
+
+static bool has_room(const session *s, const char *value, result *r)
+{
+    size_t size = strlen(value);
+    for (size_t i = 0; i < s->machine.environment.count; i++) size += strlen(s->machine.environment.items[i]) + 1;
+    if (size <= MOST_ENVIRONMENT) return true;
+    *r = error_result("ValueError", "%%env: the variables would have %zu bytes, and %d are the most", size,
+                      MOST_ENVIRONMENT);
+    return false;
+}
+
 /* What the kernel and its front end tell each other. */
 #define HIDDEN "^(KOLO_DISPLAY|KOLO_DISPLAY_TOKEN|KOLO_KERNEL_[A-Z]*|KOLORUN_SEGMENTS|JPY_[A-Z_]*)="
 
@@ -187,9 +200,11 @@ result magic_env(session *s, const char *words, const char *name)
     } else {
         rest += *rest == '=';
         value = expanded(s, rest + strspn(rest, " \t"));
-        set_in_worker(s, variable, value);
         char *line = format_text("env: %s=%s\n", variable, value);
-        print_out(s, line);
+        if (has_room(s, value, &r)) {
+            set_in_worker(s, variable, value);
+            print_out(s, line);
+        }
         free(line);
     }
     free(variable);

@@ -27,6 +27,12 @@ def test_what_is_too_large_for_a_message_is_an_error_and_not_a_hang(kernel):
     assert kernel.run("kept").value == "42"
 
 
+def test_an_environment_that_no_worker_could_be_told_is_refused(kernel):
+    outcome = kernel.run("%env MUCH=" + "x" * 200_000)
+    assert outcome.status == "error" and "bytes, and" in outcome.error and "are the most" in outcome.error
+    assert kernel.run("%restart").status == "ok" and kernel.run("6 * 7").value == "42"
+
+
 def descendants(process):
     with open(f"/proc/{process}/task/{process}/children") as file:
         children = [int(one) for one in file.read().split()]
