@@ -343,7 +343,7 @@ static result run_examined(build *b)
 bool readable(session *s, const text *what, const char *name, result *r)
 {
     cell_waits(s);
-    trial_end end = trial_of(&s->analyser, what, s->machine.wake);
+    trial_end end = trial_of(&s->analyser, what, TRIAL_OF_CELL, s->machine.wake);
     cell_goes_on(s);
     if (end == TRIAL_INTERRUPTED) *r = error_result("KeyboardInterrupt", "%s", trial_sentence(end));
     else if (end != TRIAL_PASSED) *r = error_result("CompileError", "%s: %s", name, trial_sentence(end));

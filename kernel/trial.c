@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SECONDS = 4 /* of processor time */, WAIT = 20 /* seconds of an idle machine */ };
+enum { WAIT = 5 /* seconds of an idle machine for one of processor time */ };
 static const rlim_t MEMORY = 1024ull << 20; /* bytes beyond what the kernel has already */
 
 static rlim_t present_size(void)
@@ -29,14 +29,14 @@ static rlim_t present_size(void)
 
 /* The copy has this thread alone. It reads without a preamble, which would leave a file behind, and reports by its
  * exit status. */
-static _Noreturn void read_in_copy(const analyser *a, const text *unit, rlim_t memory)
+static _Noreturn void read_in_copy(const analyser *a, const text *unit, rlim_t memory, unsigned seconds)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nowhere >= 0) dup2(nowhere, 2);
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     setrlimit(RLIMIT_AS, &(struct rlimit){memory, memory});
-    setrlimit(RLIMIT_CPU, &(struct rlimit){SECONDS, SECONDS});
+    setrlimit(RLIMIT_CPU, &(struct rlimit){seconds, seconds});
     struct CXUnsavedFile file = {a->path, unit->data, unit->size};
     CXTranslationUnit made = NULL;
     enum CXErrorCode code =
@@ -46,12 +46,12 @@ static _Noreturn void read_in_copy(const analyser *a, const text *unit, rlim_t m
 }
 
 /* Until the copy has ended, or must end: TRIAL_PASSED while its status decides. */
-static trial_end wait_for_copy(int copy, int wake)
+static trial_end wait_for_copy(int copy, unsigned seconds, int wake)
 {
     struct pollfd watched[] = {{copy, POLLIN, 0}, {wake, POLLIN, 0}};
     patience p = {0};
     double began = seconds_now();
-    while (patience_passed(&p, began) < WAIT) {
+    while (patience_passed(&p, began) < WAIT * seconds) {
         if (poll(watched, 2, 40) < 0) continue;
         if (watched[0].revents) return TRIAL_PASSED;
         if (watched[1].revents) return TRIAL_INTERRUPTED;
@@ -59,14 +59,14 @@ static trial_end wait_for_copy(int copy, int wake)
     return TRIAL_TIME;
 }
 
-trial_end trial_of(const analyser *a, const text *unit, int wake)
+trial_end trial_of(const analyser *a, const text *unit, unsigned seconds, int wake)
 {
     if (!unit->size || !grows(unit->data, unit->size)) return TRIAL_PASSED;
     rlim_t memory = present_size() + MEMORY;
     pid_t process = fork();
-    if (process == 0) read_in_copy(a, unit, memory);
+    if (process == 0) read_in_copy(a, unit, memory, seconds);
     int copy = process > 0 ? pidfd_open(process, 0) : -1, status = 0;
-    trial_end end = copy >= 0 ? wait_for_copy(copy, wake) : TRIAL_MEMORY;
+    trial_end end = copy >= 0 ? wait_for_copy(copy, seconds, wake) : TRIAL_MEMORY;
     if (copy >= 0) close(copy);
     if (process <= 0) return end;
     if (end != TRIAL_PASSED) kill(process, SIGKILL);

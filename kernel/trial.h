@@ -13,8 +13,11 @@ typedef enum trial_end {
     TRIAL_INTERRUPTED,
 } trial_end;
 
-/* May this text, the unit of a cell, be read here? `wake`: readable when the cell is interrupted. */
-trial_end trial_of(const analyser *a, const text *unit, int wake);
+/* Seconds of processor time that a trial may take: help is not waited for as long as a cell. */
+enum { TRIAL_OF_CELL = 4, TRIAL_OF_HELP = 1 };
+
+/* May this text, the unit of a cell, be read here? `wake`: readable when the cell is interrupted; -1: nobody does. */
+trial_end trial_of(const analyser *a, const text *unit, unsigned seconds, int wake);
 /* What is to be said of it: a sentence. */
 const char *trial_sentence(trial_end end);
 

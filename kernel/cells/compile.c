@@ -52,7 +52,11 @@ void compiler_open(compiler *c, const names *flags, const char *folder)
 }
 
 /* What a compiler may have: learners' text makes it grow. */
-enum { TOOL_SECONDS = 60 /* of processor time */, MOST_PRINTED = 64 << 20 /* bytes that are read back */ };
+enum {
+    TOOL_SECONDS = 60,
+    PRINTING_SECONDS = 4 /* of processor time: to compile, to print what is read back */,
+    MOST_PRINTED = 64 << 20 /* bytes that are read back */
+};
 static const rlim_t TOOL_MEMORY = 6ull << 30, TOOL_FILE = 2ull << 30;
 
 static int interrupts = -1; /* the descriptor of tools_heed() */
@@ -62,9 +66,9 @@ void tools_heed(int descriptor)
     interrupts = descriptor;
 }
 
-static void limit(pid_t process)
+static void limit(pid_t process, rlim_t seconds)
 {
-    prlimit(process, RLIMIT_CPU, &(struct rlimit){TOOL_SECONDS, TOOL_SECONDS}, NULL);
+    prlimit(process, RLIMIT_CPU, &(struct rlimit){seconds, seconds}, NULL);
     prlimit(process, RLIMIT_AS, &(struct rlimit){TOOL_MEMORY, TOOL_MEMORY}, NULL);
     prlimit(process, RLIMIT_FSIZE, &(struct rlimit){TOOL_FILE, TOOL_FILE}, NULL);
     prlimit(process, RLIMIT_CORE, &(struct rlimit){0, 0}, NULL);
@@ -88,7 +92,7 @@ static pid_t spawn(char *const *arguments, int input, const char *log)
     int failed = posix_spawnp(&process, arguments[0], &actions, &how, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&how);
-    if (!failed) limit(process);
+    if (!failed) limit(process, TOOL_SECONDS);
     return failed ? 0 : process;
 }
 
@@ -115,7 +119,9 @@ int run_tool(char *const *arguments, const char *log)
 char *output_of_tool(char *const *arguments, const char *log)
 {
     struct stat facts;
-    bool good = run_tool(arguments, log) == 0 && stat(log, &facts) == 0 && facts.st_size <= MOST_PRINTED;
+    pid_t process = spawn(arguments, -1, log);
+    if (process) limit(process, PRINTING_SECONDS);
+    bool good = process && wait_for(process) == 0 && stat(log, &facts) == 0 && facts.st_size <= MOST_PRINTED;
     char *printed = good ? read_whole_file(log) : NULL;
     unlink(log);
     return printed;

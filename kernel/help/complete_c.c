@@ -149,7 +149,7 @@ static void ask_clang(const writing *w, const draft *d, const text *code, const 
         line += *p == '\n';
     }
     struct CXUnsavedFile file = {a->path, code->data, code->size};
-    if (trial_of(a, code, -1) != TRIAL_PASSED) return;
+    if (trial_of(a, code, TRIAL_OF_HELP, -1) != TRIAL_PASSED) return;
     if (!a->unit) analyser_parse(a, code->data, code->size);
     CXCodeCompleteResults *results =
         a->unit ? clang_codeCompleteAt(a->unit, a->path, line, column, &file, 1, CXCodeComplete_IncludeMacros) : NULL;

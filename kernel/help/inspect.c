@@ -87,7 +87,7 @@ static char *describe_in(const inquiry *ask, const char *code, size_t begin, siz
     }
     unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
     char *about = NULL;
-    if (trial_of(&s->analyser, &u.source, -1) == TRIAL_PASSED &&
+    if (trial_of(&s->analyser, &u.source, TRIAL_OF_HELP, -1) == TRIAL_PASSED &&
         analyser_parse(&s->analyser, u.source.data, u.source.size))
         about = describe_cursor(ask, meaning(s, u.source.data, code, begin, end));
     text_free(&u.source);
