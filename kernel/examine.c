@@ -202,6 +202,11 @@ static void take_facts(build *b, draft_item *item, type_facts *facts)
     entity *e = item->what;
     free(e->type);
     e->type = facts->spelling;
+    free(e->plain);
+    e->plain = facts->plain;
+    e->is_const = facts->is_const;
+    e->is_volatile = facts->is_volatile;
+    e->is_atomic = facts->is_atomic;
     e->size = facts->size;
     e->align = alignment_of(b, item, facts->align);
     e->layout = facts->layout;
@@ -234,6 +239,15 @@ static void take_types(build *b)
     }
 }
 
+static char *variable_declaration(const entity *e)
+{
+    char *plain = declared(e->type, e->name);
+    char *whole = e->constant ? format_text("%s = %s;\n", plain, e->constant)
+                              : format_text("extern %s%s;\n", e->threads ? "_Thread_local " : "", plain);
+    free(plain);
+    return whole;
+}
+
 /* Later cells see a variable by its type, not by the text that declared it: what that text uses may change. So with
  * functions whose text is no declaration: with an alias, or without types of parameters. */
 void declare_items(build *b)
@@ -244,15 +258,11 @@ void declare_items(build *b)
         size_t size = strlen(e->type);
         bool function = e->kind == ENTITY_FUNCTION && e->defined &&
                         (b->draft.items[i].declarator != none || (size > 2 && !strcmp(e->type + size - 2, "()")));
-        char *text_now = NULL;
+        if (!function && e->kind != ENTITY_VARIABLE) continue;
         char *plain = declared(e->type, e->name);
-        if (function || (e->kind == ENTITY_VARIABLE && !e->constant))
-            text_now = format_text("%s%s%s;\n", function ? "" : "extern ", e->threads ? "_Thread_local " : "", plain);
-        else if (e->kind == ENTITY_VARIABLE) text_now = format_text("%s = %s;\n", plain, e->constant);
-        free(plain);
-        if (!text_now) continue;
         free(e->declaration);
-        e->declaration = text_now;
+        e->declaration = function ? format_text("%s;\n", plain) : variable_declaration(e);
+        free(plain);
     }
 }
 
@@ -405,6 +415,7 @@ static bool drop_changed_variables(build *b, names *more)
         type_facts facts = {0};
         bool known = b->draft.recheck_offset[i] && analyser_type(&b->s->analyser, b->draft.recheck_offset[i], &facts);
         free(facts.spelling);
+        free(facts.plain);
         if (!known || facts.layout == e->layout) continue;
         char *note =
             format_text("the type of '%s' has changed: '%s' is gone until its cell runs again\n", e->name, e->name);
@@ -537,10 +548,80 @@ static bool take(build *b, const char *warnings, result *r)
     return true;
 }
 
-bool examine(build *b, result *r)
+/* `int SQ(int x)` where an earlier cell has defined a macro SQ: the cell replaces it, as it would a function. */
+static void undo_macros(build *b)
 {
+    if (!analyser_has_errors(&b->s->analyser) || !draft_undo_macros(&b->draft, b->s->symbols)) return;
     parse(b);
     for (int i = 0; i < 3 && mend(b); i++) parse(b);
+    for (size_t i = 0; i < b->draft.undone.count; i++)
+        text_addf(&b->notes, "the macro %s is gone: this cell defines something else of that name\n",
+                  b->draft.undone.items[i]);
+    if (!analyser_has_errors(&b->s->analyser)) return;
+    names_free(&b->draft.undone);
+    text_clear(&b->notes);
+    parse(b);
+}
+
+typedef struct keeping {
+    build *b;
+    const names *changed;
+} keeping;
+
+static void keep_type(entity *e, void *closure)
+{
+    const keeping *k = closure;
+    build *b = k->b;
+    bool touched = false;
+    for (size_t i = 0; i < e->rests.count; i++) touched |= names_have(k->changed, e->rests.items[i]);
+    bool own = e->defines.count && draft_find(&b->draft, e->defines.items[0]);
+    if (e->kind != ENTITY_VARIABLE || !e->link || !e->plain || e->natural || !touched || own) return;
+    b->kept = need_grown(b->kept, b->kept_count, &b->kept_capacity, sizeof *b->kept);
+    b->kept[b->kept_count++] = (retyped){e, e->type, e->declaration, e->rests};
+    text_addf(&b->notes, "'%s' keeps its type, which is %s\n", e->name, e->plain);
+    e->type = copy_of(e->plain);
+    e->declaration = variable_declaration(e);
+    e->rests = (names){0};
+    names_add(&e->rests, e->name); /* nothing else: what it was declared with may be no type any more */
+}
+
+/* `typedef int t; t x = 1;`, and now `int t = 6;`: x is an int still. Where a struct is meant, see
+ * drop_changed_variables. */
+static void keep_types(build *b)
+{
+    names changed = {0};
+    changed_typedefs(&b->draft, b->s->symbols, &changed);
+    keeping k = {b, &changed};
+    if (changed.count) symbols_each(b->s->symbols, keep_type, &k);
+    names_free(&changed);
+}
+
+void free_kept(build *b)
+{
+    for (size_t i = 0; i < b->kept_count; i++) {
+        retyped *one = &b->kept[i];
+        if (b->committed) {
+            free(one->type);
+            free(one->declaration);
+            names_free(&one->rests);
+            continue;
+        }
+        free(one->variable->type);
+        free(one->variable->declaration);
+        names_free(&one->variable->rests);
+        one->variable->type = one->type;
+        one->variable->declaration = one->declaration;
+        one->variable->rests = one->rests;
+    }
+    free(b->kept);
+}
+
+bool examine(build *b, result *r)
+{
+    keep_types(b);
+    parse(b);
+    for (int i = 0; i < 3 && mend(b); i++) parse(b);
+    undo_macros(b);
     diagnosis d = diagnosis_of(b);
     bool good = d.errors == 0 ? b->staged || take(b, d.rendered.data, r) : fail(&d, r);
     if (good && b->staged && d.rendered.size) print_error(b->s, d.rendered.data);

@@ -25,6 +25,7 @@ void build_free(build *b)
     }
     for (size_t i = 0; i < b->misfit_count; i++) free(b->misfits[i].why);
     free(b->misfits);
+    free_kept(b);
     draft_free(&b->draft);
     text_free(&b->notes);
     text_free(&b->assembly);
@@ -172,6 +173,22 @@ static void note_what_it_rests_on(entity *e)
     tokens_free(&tokens);
 }
 
+/* A macro whose name the cell has taken. It may stand in the prefix, before an include: later cells take it back. */
+static void commit_undone(build *b, const char *name)
+{
+    entity *e = entity_new(ENTITY_MACRO, b->draft.serial);
+    e->name = copy_of(name);
+    e->shown = format_text("#undef %s", name);
+    e->declaration = format_text("#undef %s\n", name);
+    char *key = format_text("m:%s", name);
+    names_add(&e->defines, key);
+    free(key);
+    bool in_prefix = b->draft.prefix.data && strstr(b->draft.prefix.data, name);
+    symbols_drop(b->s->symbols, e->defines.items[0]);
+    if (in_prefix) symbols_put(b->s->symbols, e);
+    else entity_free(e);
+}
+
 /* What the cell defined is the session's from here on. */
 static void commit(build *b)
 {
@@ -181,6 +198,7 @@ static void commit(build *b)
     declare_items(b);
     commit_functions(b);
     commit_packing(b);
+    for (size_t i = 0; i < b->draft.undone.count; i++) commit_undone(b, b->draft.undone.items[i]);
     if (b->draft.from) commit_headers(b->draft.from, s->symbols);
     for (size_t i = 0; i < b->dropped.count; i++) symbols_end(s->symbols, b->dropped.items[i]);
     for (size_t i = 0; i < b->draft.count; i++) {
@@ -193,7 +211,8 @@ static void commit(build *b)
         b->draft.items[i].what = NULL;
         bool undefine =
             e->kind == ENTITY_MACRO && !strncmp(e->declaration, "#undef", 6) && !strchr(e->declaration, '\n')[1];
-        if (undefine && symbols_find(s->symbols, e->defines.items[0])) {
+        bool in_prefix = undefine && strstr(b->draft.prefix.data ? b->draft.prefix.data : "", e->name);
+        if (undefine && !in_prefix && symbols_find(s->symbols, e->defines.items[0])) {
             symbols_drop(s->symbols, e->defines.items[0]);
             entity_free(e);
         } else {
@@ -304,6 +323,7 @@ static void begin_part(build *b, const part *which)
     draft *d = &b->draft;
     b->which = which;
     b->quiet = which->quiet;
+    d->c23 = flags_are_c23(&b->s->base_flags);
     for (size_t i = 0; i < which->given_count; i++) {
         d->bounds = need_grown(d->bounds, d->bound_count, &d->bound_capacity, sizeof *d->bounds);
         d->bounds[d->bound_count++] = which->given[i];

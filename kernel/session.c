@@ -2,6 +2,7 @@
 #include "session.h"
 #include "folder.h"
 #include "debug/debugger.h"
+#include "cells/spelling.h"
 #include "expressions.h"
 #include "magics/magics.h"
 #include "ranks/ranks.h"
@@ -309,9 +310,10 @@ static bool blank(const char *code)
     return code[strspn(code, " \t\r\n;")] == 0;
 }
 
-char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions,
+char *session_execute(session *s, const char *written, bool silent, bool store, const char *user_expressions,
                       bool allow_stdin)
 {
+    char *code = plain_line_ends(written);
     pthread_mutex_lock(&s->busy);
     bool counted = store && !silent && !blank(code);
     if (counted) s->count++;
@@ -339,6 +341,7 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
     json_decref(reply);
     result_free(&r);
     free(name);
+    free(code);
     compiler_precompile(&s->compiler, s->prefix);
     compiler_prepare(&s->compiler);
     machine_take_wake(&s->machine);

@@ -22,6 +22,8 @@ typedef struct type_facts {
     size_t size, align;
     uint64_t layout; /* differs when the size, a member, or a member's place differs */
     bool is_array, is_function;
+    bool is_const, is_volatile, is_atomic; /* of an array: of its elements; is_atomic: the type itself */
+    char *plain;     /* its spelling in C's own words alone, without a typedef or a tag; NULL: it has none. The caller frees */
     bool writable;   /* can be written again from its spelling: no unnamed struct in it */
 } type_facts;
 

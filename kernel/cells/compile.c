@@ -115,6 +115,16 @@ bool flags_want_speed(const names *flags)
     return fast;
 }
 
+bool flags_are_c23(const names *flags)
+{
+    bool found = false;
+    for (size_t i = 0; i < flags->count; i++) {
+        const char *flag = flags->items[i];
+        if (!strncmp(flag, "-std=", 5)) found = strstr(flag, "2x") || strstr(flag, "23") || strstr(flag, "2y");
+    }
+    return found;
+}
+
 void flags_keep_faults(names *list, const names *given)
 {
     names_add_words(list, fault_flags);

@@ -87,7 +87,8 @@ static bool begins_declaration_word(const reader *r)
                                         "__typeof__",    "__typeof",      "__inline",       "__inline__",
                                         "__const",       "__volatile__",  "_Float16",       "__int128",
                                         "__bf16",        "_Float32",      "_Float64",       "_BitInt",
-                                        "static_assert", "__signed__",    "alignas",        NULL};
+                                        "static_assert", "__signed__",    "alignas",        "constexpr",
+                                        "thread_local",  "typeof_unqual", NULL};
     return r->at < r->limit && r->tokens[r->at].kind == TOKEN_NAME && is_any(r->source, &r->tokens[r->at], words);
 }
 

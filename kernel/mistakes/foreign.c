@@ -17,7 +17,7 @@ static const struct {
     {"class", "C has no classes; struct holds data, and functions take a pointer to it"},
     {"new", "C has no new; malloc makes room: int *p = malloc(n * sizeof *p);"},
     {"delete", "C has no delete; free(p) gives back what malloc gave"},
-    {"nullptr nil null None Null", "C's null pointer is NULL (#include <stddef.h>)"},
+    {"nil null None Null", "C's null pointer is NULL (#include <stddef.h>)"},
     {"template", "C has no templates; _Generic and macros come nearest"},
     {"String", "C has no String; a string is char s[] = \"abc\"; or const char *s = \"abc\";"},
     {"string str", "C has no type for strings; a string is char s[] = \"abc\"; or const char *s = \"abc\";"},
@@ -54,7 +54,9 @@ static const struct {
     {"self this", "C has no methods; functions take a pointer to the struct"},
     {"vector list dict tuple set map", "C has arrays and structs: int a[10]; or struct pair { int key, value; };"},
     {"to_string toString", "C writes numbers into a string with snprintf"},
-    {"auto", "in C auto names no type: write the type, or __auto_type"},
+    {"auto", "auto takes its type from the value only in C23: %cflags -std=c23 turns it on, or write the type"},
+    {"constexpr", "constexpr came with C23: %cflags -std=c23 turns it on, or write const"},
+    {"nullptr", "nullptr came with C23: %cflags -std=c23 turns it on; C's null pointer is NULL"},
 };
 
 char *foreign_word(const char *word)

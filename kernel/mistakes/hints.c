@@ -224,7 +224,7 @@ static char *about_definition(const complaint *c)
 
 static char *about_type_missing(const complaint *c)
 {
-    char *word = token_text(c, 0), *foreign = foreign_word(word);
+    char *word = token_text(c, token_here(c, -1, "auto") ? -1 : 0), *foreign = foreign_word(word);
     free(word);
     return foreign ? foreign : copy_of("a declaration begins with its type: int x = 3;");
 }
