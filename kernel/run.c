@@ -352,6 +352,27 @@ static result run_examined(build *b)
     return r;
 }
 
+/* `!x`, meant as C, is a command to the shell. */
+static void hint_at_shell(session *s, const draft *d)
+{
+    for (size_t i = 0; i < d->split.tokens.count; i++) {
+        const token *t = &d->split.tokens.items[i];
+        if (t->kind != TOKEN_SHELL) continue;
+        const char *word = d->source + t->begin + 1;
+        word += strspn(word, " \t");
+        size_t size = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+        char *key = format_text("o:%.*s", (int)size, word), *program = in_path(key + 2);
+        if (size && !program && (symbols_find(s->symbols, key) || draft_find(d, key))) {
+            char *said = format_text("hint: a line that begins with ! is a command of the shell; in C write (!%.*s)\n",
+                                     (int)(t->end - (size_t)(word - d->source)), word);
+            print_error(s, said);
+            free(said);
+        }
+        free(program);
+        free(key);
+    }
+}
+
 result run_part(session *s, const char *code, const char *name, const part *which)
 {
     build b = {.s = s};
@@ -359,6 +380,7 @@ result run_part(session *s, const char *code, const char *name, const part *whic
     s->serial++;
     b.draft = draft_from(code, name, s->serial, s->prefix, s->symbols, which->from);
     begin_part(&b, which);
+    hint_at_shell(s, &b.draft);
     if (only_shell(&b.draft) && !ranks_chosen(s)) r = run_shell_lines(s, &b.draft);
     else if ((b.draft.split.count || b.draft.split.tokens.open_comment || b.draft.asked.count) && examine(&b, &r))
         r = b.staged ? run_in_stages(s, &b.draft, b.stage, name) : run_examined(&b);

@@ -85,7 +85,7 @@ static void find_flags(session *s)
         "-Wno-misleading-indentation -Wno-null-dereference -Wno-missing-declarations -Wno-unknown-pragmas "
         "-Wno-incompatible-library-redeclaration "
         "-Wno-gnu-folding-constant -Wno-error=implicit-int -Werror=int-conversion -Werror=incompatible-pointer-types "
-        "-Wunused-value -Wtautological-unsigned-zero-compare";
+        "-Wunused-value -Wtautological-unsigned-zero-compare -Wconditional-uninitialized";
     char *words = copy_of(fixed), *kolo = package_flags(s, "--cflags", "kolo"),
          *mpi = package_flags(s, "--cflags", "ompi-c");
     add_words(&s->base_flags, words);
@@ -121,12 +121,43 @@ static void open_history(session *s)
     free(path);
 }
 
+char *in_path(const char *name)
+{
+    const char *path = getenv("PATH");
+    char *copy = copy_of(path ? path : ""), *rest, *found = NULL;
+    for (char *one = strtok_r(copy, ":", &rest); one && !found; one = strtok_r(NULL, ":", &rest)) {
+        found = format_text("%s/%s", one, name);
+        if (access(found, X_OK) == 0) continue;
+        free(found);
+        found = NULL;
+    }
+    free(copy);
+    return found;
+}
+
+/* With it a sanitizer's report names lines. */
+static void add_symbolizer(names *environment)
+{
+    static const char *const programs[] = {"llvm-symbolizer-19", "llvm-symbolizer", "addr2line", NULL};
+    static const char *const sanitizers[] = {"ASAN", "MSAN", "TSAN", "UBSAN", NULL};
+    char *path = NULL;
+    for (const char *const *one = programs; *one && !path; one++) path = in_path(*one);
+    for (const char *const *one = sanitizers; *one && path; one++) {
+        char *name = format_text("%s_SYMBOLIZER_PATH", *one), *line = format_text("%s=%s", name, path);
+        if (!getenv(name)) names_add(environment, line);
+        free(name);
+        free(line);
+    }
+    free(path);
+}
+
 /* For cells and the programs they start. */
 static void set_environment(session *s)
 {
     static const char *const plain[] = {"PAGER=cat", "GIT_PAGER=cat", "PYTHONUNBUFFERED=1", NULL};
     display_tell(&s->display, s->library, s->folder, &s->machine.environment);
     names_add_words(&s->machine.environment, plain);
+    add_symbolizer(&s->machine.environment);
 }
 
 static void drain_for_display(void *closure)

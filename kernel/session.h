@@ -122,6 +122,9 @@ cell_fate fate_of(void *closure, const char *cell_name);
 /* The memory of the session's worker, for value.h. */
 memory worker_memory(session *s);
 
+/* Where an executable of that name is, by PATH; NULL: nowhere. The caller frees. */
+char *in_path(const char *name);
+
 /* Prints on the cell's own streams. */
 void print_out(session *s, const char *words);
 void print_error(session *s, const char *words);

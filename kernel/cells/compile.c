@@ -25,6 +25,11 @@ static const char *const fault_flags[] = {"-fno-delete-null-pointer-checks",
                                           "-fsanitize=integer-divide-by-zero,unreachable",
                                           "-fsanitize-trap=integer-divide-by-zero,array-bounds,unreachable",
                                           "-fstack-protector-strong",
+                                          /* A branch on what was never set goes one way or the other, not nowhere. */
+                                          "-ftrivial-auto-var-init=pattern",
+                                          "-ftrivial-auto-var-init-max-size=4096",
+                                          "-mllvm",
+                                          "-trap-unreachable",
                                           NULL};
 
 void flags_add(names *list, const char *flag)
@@ -115,6 +120,13 @@ bool flags_want_speed(const names *flags)
     return fast;
 }
 
+bool flags_sanitize(const names *flags)
+{
+    bool found = false;
+    for (size_t i = 0; i < flags->count; i++) found |= !strncmp(flags->items[i], "-fsanitize=", 11);
+    return found;
+}
+
 bool flags_are_c23(const names *flags)
 {
     bool found = false;
@@ -141,6 +153,7 @@ static names command(const compiler *c, const char *language)
     names_add(&list, c->debugging ? "-g" : "-gline-tables-only");
     if (c->debugging) names_add(&list, "-fno-eliminate-unused-debug-types");
     names_add_words(&list, code_flags);
+    if (flags_sanitize(&c->flags)) names_add(&list, "-fno-sanitize=all"); /* its runtime is in programs alone */
     flags_keep_faults(&list, &c->flags);
     names_add(&list, "-x");
     names_add(&list, language);

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST = 4096 }; /* ranks that one can mean to start from a notebook */
 
@@ -63,6 +64,18 @@ static bool read_count(const char *word, int *count, result *r)
     return true;
 }
 
+/* More than come up within their time. Of other hosts only kolorun knows what they can do. */
+static bool too_many_for_here(int count, const names *given, result *r)
+{
+    enum { A_CORE = 32 };
+    long cores = sysconf(_SC_NPROCESSORS_ONLN), most = (cores > 0 ? cores : 1) * A_CORE;
+    if (count <= most || given->count > 1) return false;
+    *r = error_result("UsageError",
+                      "%%ranks: %d ranks are too many for the %ld cores of this machine: %ld can be started here", count,
+                      cores, most);
+    return true;
+}
+
 result magic_ranks(session *s, const char *words, const char *name)
 {
     (void)name;
@@ -72,6 +85,8 @@ result magic_ranks(session *s, const char *words, const char *name)
     if (!given.count) {
         r = show_ranks(s);
     } else if (!read_count(given.items[0], &count, &r)) {
+        /* said */
+    } else if (too_many_for_here(count, &given, &r)) {
         /* said */
     } else if (given.count > 1 && *given.items[1] != '-') {
         r = usage_result("ranks", false);

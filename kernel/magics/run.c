@@ -97,8 +97,7 @@ static void add_flags(session *s, names *list)
     /* Memory that is given back twice, or an array that a call overruns, is not optimised away. */
     static const char *const kept[] = {"-fno-inline-functions", "-fno-builtin-malloc", "-fno-builtin-calloc",
                                        "-fno-builtin-realloc",  "-fno-builtin-free",   NULL};
-    bool checked = false;
-    for (size_t i = 0; i < s->base_flags.count; i++) checked |= !strncmp(s->base_flags.items[i], "-fsanitize=", 11);
+    bool checked = flags_sanitize(&s->base_flags);
     names_add(list, checked ? "-O0" : "-O2");
     names_add_words(list, fixed);
     if (!checked) flags_keep_faults(list, &s->base_flags);

@@ -315,6 +315,25 @@ static void open_includes(findings *all, const char *cell_name, const cell *c)
     }
 }
 
+/* The compiler passes over OpenMP's pragmas without a word where it is not told to heed them. Said once. */
+static void unheeded_openmp(findings *all, const analyser *a, const char *cell_name, const cell *c)
+{
+    for (size_t i = 0; i < a->flags.count; i++) {
+        if (!strncmp(a->flags.items[i], "-fopenmp", 8)) return;
+    }
+    for (size_t i = 0; i < c->tokens.count; i++) {
+        const token *t = &c->tokens.items[i];
+        if (t->kind != TOKEN_DIRECTIVE) continue;
+        const char *word = c->source + t->begin + 1;
+        word += strspn(word, " \t");
+        if (strncmp(word, "pragma", 6) || strncmp(word + 6 + strspn(word + 6, " \t"), "omp", 3)) continue;
+        set_place(add(all, cell_name, "without -fopenmp this pragma does nothing: the code runs on one thread",
+                      "%cflags -fopenmp turns OpenMP on"),
+                  c, t);
+        return;
+    }
+}
+
 void lint(findings *all, const analyser *a, const char *cell_name, const cell *c)
 {
     empty_ifs(all, cell_name, c);
@@ -323,5 +342,6 @@ void lint(findings *all, const analyser *a, const char *cell_name, const cell *c
     unended_strings(all, cell_name, c);
     open_includes(all, cell_name, c);
     whole_divisions(all, a, cell_name, c);
+    unheeded_openmp(all, a, cell_name, c);
     forgotten_main(all, a, cell_name, c);
 }
