@@ -336,12 +336,14 @@ outcome machine_peek(machine *m, uint64_t address, size_t size)
 void machine_begin(machine *m, uint32_t kind, const void *payload, size_t size, bool asks)
 {
     int ends[2] = {-1, -1};
+    if (m->input_file) asks = false;
     if (asks && pipe2(ends, O_CLOEXEC)) asks = false;
-    if (!asks) ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (m->input_file) ends[0] = open(m->input_file, O_RDONLY | O_CLOEXEC);
+    if (!asks && ends[0] < 0) ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     free(m->culled);
     m->culled = NULL;
     m->input = ends[1];
-    m->asks = asks;
+    m->asks = m->out->holds = asks;
     m->running = true;
     send_request(m, (message){.kind = kind}, payload, size, &ends[0]);
     close(ends[0]);
@@ -349,7 +351,7 @@ void machine_begin(machine *m, uint32_t kind, const void *payload, size_t size, 
 
 outcome machine_finish(machine *m, outcome result)
 {
-    m->running = false;
+    m->running = m->out->holds = false;
     if (result == OUTCOME_ANSWER) {
         m->wall += m->last.wall;
         m->user += m->last.user;
@@ -427,6 +429,7 @@ void machine_close(machine *m)
     free(m->folder);
     free(m->payload);
     free(m->culled);
+    free(m->input_file);
 }
 
 char *machine_folder(const machine *m)

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "session.h"
 #include "ending.h"
+#include "worker/checks.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -141,7 +142,7 @@ static void add_backtrace(session *s, const char *frames, size_t size, text *int
         const char *name = at, *offset = name + strlen(name) + 1, *symbol = offset + strlen(offset) + 1;
         at = symbol + strlen(symbol) + 1;
         if (at > end + 1) break;
-        char *object = object_of(s, name);
+        char *object = *name == MARK_CALL ? NULL : object_of(s, name);
         if (!object || (around && seen_before(around, object, offset))) {
             free(object);
             continue;
@@ -319,11 +320,92 @@ static void name_missing(const session *s, const ended *e, result *r, const plac
     free(sentence);
 }
 
-static void name_refused(const ended *e, result *r, const place *p)
+/* The part of the words before the next '|', which is put an end to; the next one begins behind it. */
+static char *next_part(char **at)
+{
+    char *part = *at, *bar = strchr(part, '|');
+    if (bar) *bar = 0;
+    *at = bar ? bar + 1 : part + strlen(part);
+    return part;
+}
+
+/* The name that stands in that line and column; NULL: none does. The caller frees. */
+static char *name_at(session *s, const char *file, unsigned line, unsigned column)
+{
+    char *code = source_line_of(s, file, line), *name = NULL;
+    if (code && column && column <= strlen(code)) {
+        const char *at = code + column - 1;
+        static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+        size_t size = strspn(at, letters);
+        while (size && (at[size] == '.' || !strncmp(at + size, "->", 2))) { /* a member's array */
+            size += at[size] == '.' ? 1 : 2;
+            size += strspn(at + size, letters);
+        }
+        if (size && !(*at >= '0' && *at <= '9')) name = copy_of_bytes(at, size);
+    }
+    free(code);
+    return name;
+}
+
+/* "index 7 is outside of 'a', whose type is int[5]": checks.h. */
+static char *index_sentence(session *s, const char *words)
+{
+    char *copy = copy_of(words + 1), *at = copy, *index = next_part(&at), *type = next_part(&at);
+    char *file = next_part(&at), *line = next_part(&at);
+    char *name = name_at(s, file, (unsigned)strtoul(line, NULL, 10), (unsigned)strtoul(at, NULL, 10));
+    char *plain = strstr(type, "(aka '"); /* "'row' (aka 'int[5]')" */
+    if (plain) type = plain + 5;
+    type[1 + strcspn(type + (*type != 0), "'")] = 0; /* it comes in quotes */
+    const char *open = strchr(type, '[');
+    unsigned long count = open ? strtoul(open + 1, NULL, 10) : 0;
+    char *said = format_text("index %s is outside of %s%s%s (%s), which has the elements [0] to [%lu]", index,
+                             name ? "'" : "its array", name ? name : "", name ? "'" : "", type + 1, count - (count > 0));
+    free(name);
+    free(copy);
+    return said;
+}
+
+/* What the words say, and where the call is that they speak of: checks.h. */
+static char *call_sentence(session *s, const char *words)
+{
+    char *copy = copy_of(words + 1), *at = copy, *sentence = next_part(&at), *offset = next_part(&at);
+    char *object = *at ? object_of(s, at) : NULL;
+    place p = object ? locate(s, object, offset) : (place){0};
+    const char *mark = strstr(sentence, MARK_PLACE);
+    bool null = strstr(sentence, " gave NULL") != NULL;
+    int before = mark ? (int)(mark - sentence) : (int)strlen(sentence);
+    const char *behind = mark ? mark + 1 : "";
+    char *said = p.file ? format_text("%.*s%s %s:%u%s%s", before, sentence, null ? " at" : " (asked for at", p.file, p.line,
+                                      null ? "" : ")", behind)
+                        : format_text("%.*s%s", before, sentence, behind);
+    place_free(&p);
+    free(object);
+    free(copy);
+    return said;
+}
+
+/* A fault at NULL: which call gave it last, where that is known. */
+static void add_null_call(session *s, const ended *e, size_t before, text *into)
+{
+    const char *at = e->frames + before, *end = e->frames + e->frames_size;
+    for (; e->frames && at < end; at += strlen(at) + 1) {
+        if (*at != MARK_CALL) continue;
+        char *said = call_sentence(s, at);
+        text_addf(into, "\nThe last call that gave NULL: %s", said);
+        free(said);
+        return;
+    }
+}
+
+static void name_refused(session *s, const ended *e, result *r, const place *p)
 {
     char *where = place_sentence(e, p);
+    char *said = *e->frames == MARK_INDEX  ? index_sentence(s, e->frames)
+                 : *e->frames == MARK_CALL ? call_sentence(s, e->frames)
+                                           : copy_of(e->frames);
     r->name = copy_of("Error");
-    r->value = format_text("%s%s%s", e->frames, p->file ? "," : "", where);
+    r->value = format_text("%s%s%s", said, p->file ? "," : "", where);
+    free(said);
     free(where);
 }
 
@@ -343,9 +425,10 @@ result ended_result(session *s, const ended *e)
     else name_ending(e, &r, &first);
     cycle_free(&around);
     if (before && e->ending == ENDING_UNDEFINED) name_missing(s, e, &r, &first);
-    if (before && e->ending == ENDING_REFUSED) name_refused(e, &r, &first);
+    if (before && e->ending == ENDING_REFUSED) name_refused(s, e, &r, &first);
     text_addf(&r.traceback, "\033[1;31m%s\033[0m", r.value);
     if (trace.size) text_add(&r.traceback, trace.data);
+    add_null_call(s, e, before, &r.traceback);
     place_free(&first);
     text_free(&trace);
     return r;

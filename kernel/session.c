@@ -341,6 +341,17 @@ static bool blank(const char *code)
     return code[strspn(code, " \t\r\n;")] == 0;
 }
 
+/* What %%stdin has written was for the cell behind it. */
+static void forget_input(session *s)
+{
+    bool keep = s->input_given;
+    s->input_given = false;
+    if (keep || !s->machine.input_file) return;
+    unlink(s->machine.input_file);
+    free(s->machine.input_file);
+    s->machine.input_file = NULL;
+}
+
 char *session_execute(session *s, const char *written, bool silent, bool store, const char *user_expressions,
                       bool allow_stdin)
 {
@@ -365,6 +376,7 @@ char *session_execute(session *s, const char *written, bool silent, bool store, 
     machine_drain(&s->machine);
     output_end(&s->out);
     journal_end(&s->journal, r.failed);
+    forget_input(s);
     for (size_t i = before; i < s->source_count; i++) s->sources[i].ran = !r.failed;
     if (counted) history_add(&s->history, s->count, code, json_string_value(json_object_get(s->value, "text/plain")));
     json_t *reply = reply_of(s, &r, user_expressions);

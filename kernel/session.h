@@ -71,6 +71,7 @@ struct session {
     names manuals; /* pages that were asked for: manual.c */
     unsigned count, serial;
     bool allow_stdin, silent;
+    bool input_given; /* by this cell, for the next one: %%stdin */
     unsigned word_line, word_column; /* where the words of the magic that runs stand in its cell; from 1 and 0 */
     json_t *value; /* the bundle of the last trailing expression; NULL: none */
     pthread_mutex_t busy; /* held by whoever works with the session */

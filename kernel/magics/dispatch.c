@@ -66,7 +66,7 @@ static const magic *with_form(const char *name, size_t size, bool whole_cell)
 static void note_magic(session *s, const magic *m, const char *written, size_t size)
 {
     static const char *const quiet[] = {"lsmagic", "who",    "cd",      "pwd",     "export",  "load", "time",
-                                        "timeit",  "cflags", "ldflags", "restart", "what_if", NULL};
+                                        "timeit",  "cflags", "ldflags", "restart", "what_if", "heap", NULL};
     bool silent = false;
     for (const char *const *q = quiet; *q; q++) silent |= !strcmp(m->name, *q);
     if (!silent) journal_comment(&s->journal, written, size);

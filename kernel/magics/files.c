@@ -94,6 +94,18 @@ static bool write_body(const char *path, const char *body, bool append)
     return written;
 }
 
+/* The body is what the next cell, or the programs that it starts, read as standard input. */
+result cell_stdin(session *s, const char *words, const char *body, const char *name)
+{
+    (void)name;
+    if (*words) return usage_result("stdin", true);
+    free(s->machine.input_file);
+    s->machine.input_file = format_text("%s/stdin.txt", s->folder);
+    s->input_given = true;
+    if (write_body(s->machine.input_file, body, false)) return (result){0};
+    return error_result("FileError", "the input cannot be kept: %s", strerror(errno));
+}
+
 result cell_writefile(session *s, const char *words, const char *body, const char *name)
 {
     (void)name;

@@ -14,7 +14,7 @@ enum { SHOWN_FRAMES = 48, FRAMES_SIZE = 24 * 1024 /* bytes */, SMALLEST_FRAME = 
 
 typedef enum owner { OWNER_CELL, OWNER_OURS, OWNER_LIBRARY, OWNER_ENTRY, OWNER_OTHER } owner;
 
-static const char *cells_folder(void)
+const char *cells_folder(void)
 {
     static char folder[256];
     if (!*folder) {

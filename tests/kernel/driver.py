@@ -38,6 +38,7 @@ class Outcome:
     def __init__(self):
         self.stdout = self.stderr = ""
         self.order, self.errors, self.results, self.displays, self.messages = [], [], [], [], []
+        self.questions = []  # what the input box was opened with
         self.reply = None
         self.seconds = 0.0
 
@@ -144,7 +145,7 @@ class Kernel:
         answers = list(answers)
         while True:
             if answers:
-                self._answer(answers)
+                self._answer(answers, outcome)
             try:
                 message = patience.message(self.client.get_iopub_msg, 0.05 if answers else timeout)
             except queue.Empty:
@@ -163,9 +164,9 @@ class Kernel:
             outcome.seconds -= interrupt_after
         return outcome
 
-    def _answer(self, answers):
+    def _answer(self, answers, outcome):
         try:
-            patience.message(self.client.get_stdin_msg, 0.05)
+            outcome.questions.append(patience.message(self.client.get_stdin_msg, 0.05)["content"]["prompt"])
         except queue.Empty:
             return
         self.client.input(answers.pop(0))

@@ -1,0 +1,80 @@
+"""Memory that cells get from malloc(), indices, values that were never set, sanitizers: what a fault or a doubtful line is
+told with. One kernel runs each table in order."""
+from kernel.driver import Kernel, check
+
+START = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>"
+
+CELLS = [
+    (START, {}),
+    # what was never set
+    ('void f(void) { int u; if (u) puts("one"); else puts("other"); }\nf();', {"err": "u has no value yet: give it one where it is declared, u = 0", "out_has": "o"}),
+    ("int largest(int n, const int *a) { int max; for (int i = 0; i < n; i++) if (a[i] > max) max = a[i]; return max; }",
+     {"err": "on some way through the code max gets no value"}),
+    # indices
+    ("int arr[5]; int k = 7; arr[k] = 3;", {"error": ["index 7 is outside of 'arr' (int[5]), which has the elements [0] to [4], at In[k]:1"]}),
+    ("int get(int i) { int loc[4] = {1, 2, 3, 4}; return loc[i]; }\nget(-1)", {"error": ["index -1 is outside of 'loc' (int[4])", "in get()"]}),
+    ("struct { int cells[2][3]; } grid; grid.cells[1][k - 4] = 2;", {"error": ["index 3 is outside of 'grid.cells' (int[3])"]}),
+    ("unsigned char small = 200; arr[small] = 1;", {"error": ["index 200 is outside of 'arr'"]}),
+    # NULL
+    ('FILE *file = fopen("/nonexistent/x.txt", "r");', {}),
+    ("char line[80]; fgets(line, 80, file);",
+     {"error": ['The last call that gave NULL: fopen("/nonexistent/x.txt", "r") gave NULL at In[8]:1: No such file or directory']}),
+    ("double *big = malloc(1ull << 50); big[0] = 1;", {"error": ["malloc() of 1125899906842624 bytes gave NULL at In[k]:1: there is not so much memory"]}),
+    # the heap
+    ("%heap", {"out": "the heap is not checked; %heap on turns it on\n"}),
+    ("%heap on", {"out_has": "the heap is checked"}),
+    ("%heap", {"out": "0 blocks, 0 bytes in use\n"}),
+    ("int *b = malloc(8 * sizeof *b);\nb[8] = 1;",
+     {"error": ["this writes beyond the end of a block of 32 bytes (asked for at In[k]:1), at In[k]:2"]}),
+    ('b[0] = 3; free(b);\nprintf("%d\\n", b[0]);', {"error": ["this reads a block of 32 bytes (asked for at In[14]:1) after free(), at In[k]:2"]}),
+    ("free(b);", {"error": ["free() was given a block of 32 bytes (asked for at In[14]:1) for the second time, at In[k]:1"]}),
+    ("int *odd = malloc(5 * sizeof *odd);\nodd[5] = 1;", {"error": ["this cell has written beyond a block of 20 bytes (asked for at In[k]:1)"]}),
+    ("odd[4] = 1;", {}),
+    ("int *c = malloc(40); c[1] = 2;\nc = realloc(c, 80);\nc[1]", {"value": "2"}),
+    ("int *d = calloc(10, 4); d[3] + d[9]", {"value": "0"}),
+    ("c = NULL;", {}),
+    ("%heap", {"out_has": "2 blocks, 60 bytes in use:\n  1 × In[17]:1, 20 bytes in all\n  1 × In[20]:1, 40 bytes in all\n"
+                          "1 block, 80 bytes, that free() never got, and that nothing points to any more:\n  1 × In[19]:2, 80 bytes in all\n"}),
+    ('char *text = strdup("abc"); free(text); text = malloc(0); free(text);', {}),
+    ("free(odd); free(d);", {}),
+    ("%heap off", {}),
+    ("int *after = malloc(4); free(after); malloc(3) != NULL", {"value": "1"}),
+    # sanitizers
+    ("%ldflags -fsanitize=address", {"error": ["-fsanitize is a flag of the compiler", "%cflags -fsanitize=address"]}),
+    ("%cflags -fsanitize=address", {"out_has": "plain cells are compiled without it"}),
+    ("int plain[3]; plain[1] = 4; plain[1]", {"value": "4"}),
+    ("plain[k] = 1;", {"error": ["index 7 is outside of 'plain'"]}),
+    ("%cflags --reset", {}),
+    # OpenMP, the shell
+    ("#pragma omp parallel for\nfor (int i = 0; i < 3; i++) plain[i] = i;",
+     {"err": "without -fopenmp this pragma does nothing"}),
+    ("%cflags -fopenmp", {}),
+    ("#pragma omp parallel for\nfor (int i = 0; i < 3; i++) plain[i] = i;\nplain[2]", {"value": "2"}),
+    ("%cflags --reset", {}),
+    ("!k == 7", {"err": "hint: a line that begins with ! is a command of the shell; in C write (!k == 7)"}),
+    ("int ls = 3;\n!ls > /dev/null", {}),
+    ("%ranks 3000", {"error": ["3000 ranks are too many for the"]}),
+]
+
+
+def test_cells():
+    kernel = Kernel()
+    try:
+        for code, expected in CELLS:
+            try:
+                check(kernel.run(code), expected)
+            except AssertionError as wrong:
+                raise AssertionError(f"{code!r}: {wrong}") from None
+    finally:
+        kernel.close()
+
+
+def test_a_sanitizers_report_names_the_line():
+    kernel = Kernel()
+    try:
+        kernel.run("%cflags -fsanitize=address")
+        outcome = kernel.run("%%run\n#include <stdlib.h>\nint main(void) {\n    int *a = malloc(16);\n    a[4] = 1;\n    free(a);\n}")
+        assert "In[2]:5:10" in outcome.stderr and "invalid path" not in outcome.stderr
+        assert "ProgramError" in outcome.error
+    finally:
+        kernel.close()
