@@ -222,6 +222,10 @@ $(filter $(BUILD)/tests/ext/launch/%,$(TESTS)): $(call object,$(filter-out %/mai
 $(BUILD)/tests/kernel/cells/split_test: EXTRA = -Ikernel
 $(BUILD)/tests/kernel/cells/split_test: $(call object,$(addprefix kernel/cells/,text.c lexer.c split.c declare.c))
 
+$(BUILD)/tests/kernel/mistakes/distributed_test: EXTRA = -Ikernel -isystem $(LLVM)/include
+$(BUILD)/tests/kernel/mistakes/distributed_test: $(call object,$(addprefix kernel/,mistakes/distributed.c mistakes/add.c \
+    $(addprefix cells/,text.c lexer.c split.c declare.c symbols.c)))
+
 # A test that does not compile is a failed test: -k, and the runner finds its program missing. exec, so that a signal to
 # make reaches the runner, which then lists what it did not reach.
 test:  ## set up, then the tests, in some minutes; all those under SUITE=ext/comm, long ones too (MINUTES=20 ends it)

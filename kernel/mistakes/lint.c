@@ -1,27 +1,9 @@
 #define _GNU_SOURCE
 #include "mistakes/lint.h"
+#include "mistakes/add.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static finding *add(findings *all, const char *cell_name, const char *message, const char *hint)
-{
-    all->items = need_grown(all->items, all->count, &all->capacity, sizeof *all->items);
-    finding *f = &all->items[all->count++];
-    *f = (finding){.severity = *message ? CXDiagnostic_Warning : CXDiagnostic_Ignored,
-                   .at = {.name = copy_of(cell_name)},
-                   .message = copy_of(message),
-                   .hint = copy_of(hint)};
-    return f;
-}
-
-static void set_place(finding *f, const cell *c, const token *t)
-{
-    size_t line = t->begin;
-    while (line > 0 && c->source[line - 1] != '\n') line--;
-    f->at.line = t->line;
-    f->at.column = (unsigned)(t->begin - line) + 1;
-}
 
 /* `if (…);` with the ';' right behind: nobody means it. */
 static void empty_ifs(findings *all, const char *cell_name, const cell *c)
@@ -32,7 +14,7 @@ static void empty_ifs(findings *all, const char *cell_name, const cell *c)
         size_t end = after_brackets(c->source, t, i + 1, c->tokens.count);
         if (end >= c->tokens.count || !token_is(c->source, &t[end], ";") || t[end].line != t[end - 1].line) continue;
         if (end + 1 < c->tokens.count && token_is(c->source, &t[end + 1], "else")) continue;
-        set_place(add(all, cell_name, "this if does nothing: its statement is the ';' after the condition",
+        finding_set_place(finding_add(all, cell_name, "this if does nothing: its statement is the ';' after the condition",
                       "leave the ';' out, and what follows belongs to the if"),
                   c, &t[end]);
     }
@@ -77,7 +59,7 @@ static void empty_loops(findings *all, const char *cell_name, const cell *c)
         const token *next = &t[end + 1];
         bool deeper = next->line > t[end].line && column_of(c, next) > column_of(c, &t[i]);
         if ((!deeper && !token_is(c->source, next, "{")) || (tests && ends_do(c, i))) continue;
-        set_place(add(all, cell_name, "this loop repeats nothing: its statement is the ';' after the ')'",
+        finding_set_place(finding_add(all, cell_name, "this loop repeats nothing: its statement is the ';' after the ')'",
                       "leave the ';' out, and what follows is repeated"),
                   c, &t[end]);
     }
@@ -102,9 +84,9 @@ static void note_definition(definitions *known, findings *all, const char *cell_
         char *hint =
             format_text("line %u of this cell defines it already: without the type, %s = … gives it a new value",
                         known->items[i].line, word);
-        finding *f = add(all, cell_name, message, hint);
+        finding *f = finding_add(all, cell_name, message, hint);
         f->severity = CXDiagnostic_Error;
-        set_place(f, c, name);
+        finding_set_place(f, c, name);
         free(message);
         free(hint);
         free(word);
@@ -210,7 +192,7 @@ static enum CXChildVisitResult find_division(CXCursor cursor, CXCursor parent, C
                     is_whole(clang_getCursorType(inner));
     place at = place_of(clang_getCursorLocation(inner));
     if (division && !strcmp(at.name, d->cell_name) && !exact(inner)) {
-        finding *f = add(d->all, d->cell_name, "a division of whole numbers drops what is behind the point",
+        finding *f = finding_add(d->all, d->cell_name, "a division of whole numbers drops what is behind the point",
                          "make one side a double: 1.0 / 2, or (double)a / b");
         f->at.line = at.line;
         f->at.column = at.column;
@@ -259,7 +241,7 @@ static void forgotten_main(findings *all, const analyser *a, const char *cell_na
         if (p->kind == PIECE_STATEMENT || p->kind == PIECE_EXPRESSION) return;
     }
     if (defined && !whole_program(a))
-        add(all, cell_name, "",
+        finding_add(all, cell_name, "",
             "main() is defined, and nothing has called it: main() as the last line calls it, and with %%run as the "
             "first line the cell is a program");
 }
@@ -287,7 +269,7 @@ static void unended_strings(findings *all, const char *cell_name, const cell *c)
         if (!array || t[i + 6].kind != TOKEN_STRING || t[i + 7].kind == TOKEN_STRING) continue;
         long size = strtol(c->source + t[i + 3].begin, NULL, 0), length = string_length(c, &t[i + 6]);
         if (size != length) continue;
-        set_place(add(all, cell_name, "the array has no room for the character that ends the string",
+        finding_set_place(finding_add(all, cell_name, "the array has no room for the character that ends the string",
                       "a string needs one char more than it has letters; [] makes the array as long as its string"),
                   c, &t[i + 6]);
     }
@@ -307,9 +289,9 @@ static void open_includes(findings *all, const char *cell_name, const cell *c)
         char close = *word == '<' ? '>' : '"';
         if ((*word != '<' && *word != '"') || memchr(word + 1, close, size - 1)) continue;
         char *message = format_text("expected '%c' behind the header's name", close);
-        finding *f = add(all, cell_name, message, "a header's name stands in <> or in quotes: #include <stdio.h>");
+        finding *f = finding_add(all, cell_name, message, "a header's name stands in <> or in quotes: #include <stdio.h>");
         f->severity = CXDiagnostic_Error;
-        set_place(f, c, t);
+        finding_set_place(f, c, t);
         f->at.column += (unsigned)(t->end - t->begin);
         free(message);
     }
@@ -327,7 +309,7 @@ static void unheeded_openmp(findings *all, const analyser *a, const char *cell_n
         const char *word = c->source + t->begin + 1;
         word += strspn(word, " \t");
         if (strncmp(word, "pragma", 6) || strncmp(word + 6 + strspn(word + 6, " \t"), "omp", 3)) continue;
-        set_place(add(all, cell_name, "without -fopenmp this pragma does nothing: the code runs on one thread",
+        finding_set_place(finding_add(all, cell_name, "without -fopenmp this pragma does nothing: the code runs on one thread",
                       "%cflags -fopenmp turns OpenMP on"),
                   c, t);
         return;

@@ -90,7 +90,7 @@ MISTAKES = [
     ('if (1); { puts("x"); }', ["1:7: warning: this if does nothing", "hint: leave the ';' out"]),
     ("for (int i = 0, i < 3, i++) ;", ["hint: the three parts of for"]),
     ("const int k15 = 3;\nk15 = 4;", ["2:5: error: cannot assign", "1:11: note: variable 'k15' declared const here"]),
-    ("int f16(void) { int u; return u; }", ["hint: give it a value where it is declared"]),
+    ("int f16(void) { int u; return u; }", ["hint: u has no value yet"]),
     ("double d17 = 1 / 2;", ["1:14: warning: a division of whole numbers", "hint: make one side a double"]),
     ("int b18 = 1 < 2 < 3;", ["hint: write a < b && b < c"]),
     ("struct pt { int x; };\npt p19;", ["hint: write struct pt"]),
@@ -120,6 +120,10 @@ MISTAKES = [
     ("%time 1\nint x30 = nope;", ["2:11: error: use of undeclared identifier 'nope'"]),
     ("\tint\tx31 = nope;", ["    1 | \tint\tx31 = nope;\n      | \t   \t      ^"]),
     ('char *s32 = "äöü变"; int ü = nope;', ['1:29: error', ' ' * 29 + '^']),
+    ("#include <kolo.h>\nfloat shared[4];\nif (kolo_rank() == 0)\n    kolo_allreduce(shared, 4);",
+     ["4:5: warning: only some ranks reach this kolo_allreduce()", "hint: every rank must call kolo_allreduce(): move it out of the condition in line 3"]),
+    ("%%run\n#include <kolo.h>\nint main(void) {\n    if (kolo_rank() > 0) return 0;\n    return kolo_barrier();\n}",
+     ["5:12: warning: ranks that leave in line 4 do not reach this kolo_barrier()"]),
 ]
 
 

@@ -78,3 +78,27 @@ def test_a_sanitizers_report_names_the_line():
         assert "ProgramError" in outcome.error
     finally:
         kernel.close()
+
+
+def test_a_header_can_be_asked_for():
+    kernel = Kernel()
+    try:
+        page = kernel.run("stdio.h?").reply["payload"][0]["data"]["text/plain"]
+        assert "stdio.h is a header; #include <stdio.h> takes it in." in page and " printf " in page
+        assert "the nearest header is <stdio.h>" in kernel.run("stdoi.h?").error
+    finally:
+        kernel.close()
+
+
+def test_values_that_only_the_ranks_have_are_named():
+    kernel = Kernel()
+    try:
+        kernel.run("%ranks 2")
+        kernel.run("%%ranks\nint mine = 5; double loss = 0.5;")
+        first = kernel.run("mine")
+        assert first.value == "0" and "mine: set by a %%ranks cell, on the ranks; here it is 0" in first.stderr
+        assert "set by" not in kernel.run("mine").stderr
+        assert "loss: set by a %%ranks cell" in kernel.run("mine + loss").stderr
+        assert "set by" not in kernel.run("%%ranks\nmine").stderr
+    finally:
+        kernel.close()
