@@ -325,7 +325,7 @@ static bool find_missing(build *b, result *r)
         const char *name = b->missing.items[i];
         if (analyser_refers(&b->s->analyser, b->draft.function, name)) {
             *r = error_result("LinkError",
-                              "'%s' is declared, and nothing defines it: no cell, and no library that is loaded "
+                              "'%s' is declared but not defined, neither in a cell nor in a loaded library "
                               "(%%ldflags -lNAME loads one)",
                               name);
             return false;
@@ -386,7 +386,7 @@ static void name_misfit(build *b, entity *function, char *why)
 {
     why = with_cause(b, function, why);
     bool known = function->unfit && !strcmp(function->unfit, why);
-    char *note = format_text("%s() no longer fits, and calling it says so until it does: %s\n", function->name, why);
+    char *note = format_text("%s() no longer compiles, and calling it is an error until it does: %s\n", function->name, why);
     if (!known) text_add(&b->notes, note);
     free(note);
     add_misfit(b, function, why);

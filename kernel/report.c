@@ -225,18 +225,18 @@ static void name_ending(const ended *e, result *r, const place *p)
         r->value = format_text("exit(%d) was called%s", code, where);
     } else if (ending == ENDING_GONE) {
         r->name = copy_of("Exit");
-        r->value = format_text("the process of the cells ended with exit code %d, or became another program", code);
+        r->value = format_text("the process that runs the cells ended with exit code %d, or was replaced by another program", code);
     } else if (ending == ENDING_INTERRUPTED) {
         r->name = copy_of("KeyboardInterrupt");
         r->value = format_text("interrupted%s", where);
     } else if (ending == ENDING_SIGNAL && e->before && !p->file) {
         r->name = copy_of(signal_sentence(code));
-        r->value = format_text("%s before the cell ran: an earlier one has damaged the memory", r->name);
+        r->value = format_text("%s before the cell ran: an earlier cell has damaged the memory", r->name);
     } else if (ending == ENDING_SIGNAL && e->deep && p->function) {
         r->name = copy_of(signal_sentence(code));
         bool itself = count_frames(e) >= DEEP;
         r->value = format_text("the stack overflowed: %s() %s%s", p->function,
-                               itself ? "called itself too deeply" : "has more in its variables than fits", where);
+                               itself ? "called itself too deeply" : "has local variables that are too large", where);
     } else if (ending == ENDING_SIGNAL) {
         r->name = copy_of(signal_sentence(code));
         bool address = (code == SIGSEGV || code == SIGBUS) && e->frames;
@@ -265,7 +265,7 @@ static char *recursion_sentence(const names *repeated, const char *innermost, ui
 {
     text said = {0};
     if (!repeated->count) {
-        text_addf(&said, "the variables of %s%s need more room than the stack has left",
+        text_addf(&said, "the variables of %s%s need more space than is left on the stack",
                   innermost ? innermost : "the cell", innermost ? "()" : "");
         return text_take(&said);
     }
@@ -301,7 +301,7 @@ static char *trap_sentence(const session *s, const char *link)
         sentence = format_text("%s() cannot be called as it is: %s", bare, e->unfit);
     } else if (function && strcmp(e->link, link) != 0) {
         sentence =
-            format_text("the signature of %s() has changed: the pointer called was taken when it was '%s'; it is "
+            format_text("the signature of %s() has changed: this pointer to it is of the time when it was '%s'; it is "
                         "'%s' now",
                         bare, type, e->type);
     } else {
@@ -452,7 +452,7 @@ void add_loss(session *s, text *into)
     bool up = replace_worker(s, false);
     text_addf(into, "\nThe process that ran the cells is gone%s; functions, types and includes are kept.",
               up ? " and a new one has taken its place" : "");
-    if (lost.size) text_addf(into, "\nLost, and zero until their cells run again: %s", lost.data);
+    if (lost.size) text_addf(into, "\nLost, and zero until their cells are run again: %s", lost.data);
     text_free(&lost);
 }
 

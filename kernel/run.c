@@ -57,7 +57,7 @@ result load_failure(session *s, const char *why)
     symbol += strlen("undefined symbol: ");
     int size = (int)strcspn(symbol, " ,\n");
     return error_result("LinkError",
-                        "'%.*s' is declared, and nothing defines it: no cell, and no library that is loaded "
+                        "'%.*s' is declared but not defined, neither in a cell nor in a loaded library "
                         "(%%ldflags -lNAME loads one)",
                         size, symbol);
 }

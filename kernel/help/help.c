@@ -203,7 +203,7 @@ static result unknown(session *s, const char *name)
     size_t size = strlen(name);
     char *header = size > 2 && !strcmp(name + size - 2, ".h") ? standard_nearest(&s->analyser, name) : NULL;
     if (header) {
-        result r = error_result("NameError", "nothing is known of '%s'; the nearest header is <%s>", name, header);
+        result r = error_result("NameError", "there is no help on '%s'; the nearest header is <%s>", name, header);
         free(header);
         return r;
     }
@@ -214,8 +214,8 @@ static result unknown(session *s, const char *name)
     for (size_t i = 0; i < words.count; i++) consider(&n, words.items[i]);
     names_free(&words);
     standard_each(&s->analyser, "", consider_word, &n);
-    result r = n.found ? error_result("NameError", "nothing is known of '%s'; the nearest name is '%s'", name, n.found)
-                       : error_result("NameError", "nothing is known of '%s'", name);
+    result r = n.found ? error_result("NameError", "there is no help on '%s'; the nearest name is '%s'", name, n.found)
+                       : error_result("NameError", "there is no help on '%s'", name);
     free(n.found);
     return r;
 }

@@ -178,7 +178,7 @@ static bool add_launcher(session *s, const names *words, size_t *used, names *in
     }
     *used = stop < words->count ? stop + 1 : i;
     if (ranks && access(s->launcher, X_OK)) {
-        *r = error_result("LaunchError", "kolorun is not there: %s", s->launcher);
+        *r = error_result("LaunchError", "kolorun was not found: %s", s->launcher);
         return false;
     }
     return true;
