@@ -61,6 +61,7 @@ names words_of(const char *line);
 
 result magic_lsmagic(session *s, const char *words, const char *name);
 result magic_who(session *s, const char *words, const char *name);
+result magic_whos(session *s, const char *words, const char *name);
 result magic_cd(session *s, const char *words, const char *name);
 result magic_pwd(session *s, const char *words, const char *name);
 result magic_export(session *s, const char *words, const char *name);
@@ -76,6 +77,10 @@ result magic_heap(session *s, const char *words, const char *name);
 result magic_time(session *s, const char *words, const char *name);
 result cell_time(session *s, const char *words, const char *body, const char *name);
 result cell_writefile(session *s, const char *words, const char *body, const char *name);
+result cell_html(session *s, const char *words, const char *body, const char *name);
+result cell_latex(session *s, const char *words, const char *body, const char *name);
+result cell_markdown(session *s, const char *words, const char *body, const char *name);
+result cell_svg(session *s, const char *words, const char *body, const char *name);
 result cell_stdin(session *s, const char *words, const char *body, const char *name);
 result cell_run(session *s, const char *words, const char *body, const char *name);
 result cell_sh(session *s, const char *words, const char *body, const char *name);

@@ -7,8 +7,10 @@
 const magic magics_table[] = {
     {"lsmagic", "%lsmagic", "Lists the magics.", magic_lsmagic, NULL},
     {"who", "%who [KIND…]",
-     "Lists what the cells have defined. All of it, or what is of the kinds given: variable, function, type, macro.",
+     "Lists what the cells have defined, variables with their values. All of it, or what is of the kinds given: variable, function, type, macro.",
      magic_who, NULL},
+    {"whos", "%whos [KIND…]", "Lists what the cells have defined, with sizes and more of the values. KIND as for %who.",
+     magic_whos, NULL},
     {"cd", "%cd [FOLDER]",
      "Changes the folder that cells and commands run in, and prints it. Without a folder it is home; %cd - goes back, "
      "~ "
@@ -66,6 +68,10 @@ const magic magics_table[] = {
      NULL, cell_timeit},
     {"writefile", "%%writefile [-a] FILE",
      "Writes the cell's text to a file, or appends it with -a. %%file is the same.", NULL, cell_writefile},
+    {"html", "%%html", "Shows the cell's text as HTML.", NULL, cell_html},
+    {"latex", "%%latex", "Shows the cell's text as LaTeX.", NULL, cell_latex},
+    {"markdown", "%%markdown", "Shows the cell's text as Markdown.", NULL, cell_markdown},
+    {"svg", "%%svg", "Shows the cell's text as a picture in SVG.", NULL, cell_svg},
     {"stdin", "%%stdin",
      "Keeps the cell's text as the standard input of the next cell. C there reads it with scanf() and the like, a program "
      "of %%run and a command of ! too. Where nothing is kept, reading asks in a box: a line of ^D alone ends the input.",

@@ -102,3 +102,38 @@ def test_values_that_only_the_ranks_have_are_named():
         assert "set by" not in kernel.run("%%ranks\nmine").stderr
     finally:
         kernel.close()
+
+
+COMPLETED = [
+    ("ptr.", ["->next", "->value"]), ("ptr.va", ["->value"]), ("item.va", ["value"]),
+    ('getenv("KOLO_CPU', ["KOLO_CPU_DEVICES"]), ("%%run -n", ["-np"]), ("%%run --time", ["--timeline"]),
+    ("#pragma omp parall", ["parallel"]), ("%who va", ["variable"]), ("%heap o", ["off", "on"]),
+    ("%cflags -fsan", ["-fsanitize=address", "-fsanitize=thread", "-fsanitize=undefined"]),
+]
+SHOWN = [("html", "text/html", "<b>bold</b>"), ("latex", "text/latex", "$x^2$"), ("markdown", "text/markdown", "# Head"),
+         ("svg", "image/svg+xml", '<svg xmlns="http://www.w3.org/2000/svg"/>')]
+
+
+def test_completions_values_and_displays():
+    kernel = Kernel()
+    try:
+        kernel.run("struct node { int value; struct node *next; } item = {3, 0}, *ptr = &item;\n"
+                   'int many[200] = {1, 2}; double loss = 0.25; char word[] = "hello"; int twice(int a) { return 2 * a; }')
+        for code, wanted in COMPLETED:
+            assert kernel.ask("complete", code, len(code))["matches"] == wanted, code
+        reply = kernel.ask("complete", "ptr.va", 6)
+        assert (reply["cursor_start"], reply["cursor_end"]) == (3, 6)
+        rows = kernel.run("%who").stdout
+        for row in ("item   struct node = {.value = 3, .next = NULL}\n", "loss   double = 0.25\n", 'word   char[6] = "hello"\n',
+                    "many   int[200] = {1, 2, 0,", "twice  int twice(int a)\n"):
+            assert row in rows, rows
+        assert max(map(len, rows.splitlines())) < 100
+        kernel.run("loss = 0.125;")
+        assert "loss   double  (8 bytes) = 0.125\n" in kernel.run("%whos variables").stdout
+        assert "loss" not in kernel.run("%whos function").stdout
+        for magic, mime, text in SHOWN:
+            (kind, content), = kernel.run(f"%%{magic}\n{text}").displays
+            assert kind == "display_data" and content["data"][mime] == text
+        assert "wanted %%svg" in kernel.run("%%svg\n").error
+    finally:
+        kernel.close()
