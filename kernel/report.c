@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "session.h"
 #include "ending.h"
+#include "outs.h"
 #include "worker/checks.h"
 
 #include <signal.h>
@@ -175,7 +176,7 @@ static void add_backtrace(session *s, const char *frames, size_t size, text *int
 static void add_variable(entity *e, void *closure)
 {
     text *into = closure;
-    if (e->kind != ENTITY_VARIABLE || !e->link || into->size > 600) return;
+    if (e->kind != ENTITY_VARIABLE || !e->link || into->size > 600 || outs_name(e->name)) return;
     text_addf(into, "%s%s", into->size ? ", " : "", into->size > 560 ? "…" : e->name);
 }
 

@@ -10,6 +10,7 @@
 #include "cells/spelling.h"
 #include "debug/debugger.h"
 #include "debug/expression.h"
+#include "outs.h"
 #include "ranks/ranks.h"
 
 #include <stdio.h>
@@ -241,10 +242,14 @@ static void publish_value(build *b)
 {
     session *s = b->s;
     memory worker = worker_memory(s);
-    json_t *data = data_of_value(b, &worker, s->machine.last.address, s->machine.last.size);
+    uint64_t address = s->machine.last.address;
+    size_t size = s->machine.last.size; /* reading it makes other replies the last */
+    json_t *data = data_of_value(b, &worker, address, size);
     if (!data) return;
     json_decref(s->value);
     s->value = data;
+    if (b->form == VALUE_PLAIN || b->form == VALUE_ARRAY)
+        outs_keep(s, s->count, b->value.type, &worker, address, size);
     const char *shown = json_string_value(json_object_get(data, "text/plain")), *format = printf_of(b->value.type);
     bool wild = format && strstr(format, "%s") && shown && *shown != '"'; /* a pointer to no string */
     journal_value(&s->journal, wild ? NULL : format);
@@ -443,12 +448,15 @@ static char *straightened(session *s, const char *code, const char *name, origin
 
 result run_shown(session *s, const char *code, const char *shown, const char *name)
 {
+    char *renamed = strcmp(name, "Out") ? outs_named(s, code) : NULL;
+    if (renamed) code = renamed;
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
     s->sources[s->source_count++] = (source){.name = copy_of(name), .text = copy_of(shown), .serial = s->serial + 1};
     const char *zero = strchr(code, 1);
     if (zero) {
         unsigned line = 1;
         for (const char *p = code; p < zero; p++) line += *p == '\n';
+        free(renamed);
         return error_result("CompileError", "%s:%u: there is a zero byte in the cell", name, line);
     }
     origins from = {0};
@@ -457,6 +465,7 @@ result run_shown(session *s, const char *code, const char *shown, const char *na
     result r = run_part(s, straight, name, &(part){.from = from.count ? &from : NULL});
     origins_free(&from);
     free(straight);
+    free(renamed);
     return r;
 }
 

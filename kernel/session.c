@@ -5,6 +5,7 @@
 #include "cells/spelling.h"
 #include "expressions.h"
 #include "magics/magics.h"
+#include "outs.h"
 #include "ranks/ranks.h"
 
 #include <libgen.h>
@@ -249,6 +250,7 @@ void session_close(session *s)
     journal_clear(&s->journal);
     json_decref(s->value);
     loads_clear(s);
+    outs_clear(s);
     folder_remove_session(s->folder); /* a cell may have ended the guard, which would have done it */
     for (size_t i = 0; i < s->source_count; i++) {
         free(s->sources[i].name);

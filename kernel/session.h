@@ -73,6 +73,7 @@ struct session {
     bool allow_stdin, silent;
     bool input_given; /* by this cell, for the next one: %%stdin */
     unsigned word_line, word_column; /* where the words of the magic that runs stand in its cell; from 1 and 0 */
+    struct outs *outs; /* outs.h; NULL: none was kept yet */
     json_t *value; /* the bundle of the last trailing expression; NULL: none */
     pthread_mutex_t busy; /* held by whoever works with the session */
     pthread_t idler;      /* publishes what is printed between cells */

@@ -36,6 +36,7 @@ typedef struct entity {
     bool natural;    /* of a variable: its storage is the compiler's, as in any C file, not the kernel's */
     bool threads;    /* each thread has its own */
     bool is_const, is_volatile, is_atomic; /* of a variable's type, or of an array's elements; is_atomic: the type */
+    bool of_outs;    /* outs.h has made it */
     bool at_ranks;   /* a cell for the ranks has given it its value there; here it has had none */
     bool gone;       /* while a cell is built: what it changes leaves this variable no meaning */
     unsigned serial; /* the cell that made it */

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "help/values_now.h"
 #include "magics/magics.h"
+#include "outs.h"
 #include "ranks/ranks.h"
 
 #include <stdlib.h>
@@ -90,6 +91,7 @@ static void list_entity(entity *e, void *closure)
     listing *l = closure;
     if (e->kind != l->kind || !e->defines.count) return;
     const char *name = e->name ? e->name : e->defines.items[0] + 2;
+    if (e->kind == ENTITY_VARIABLE && outs_name(name)) return;
     if (e->kind == ENTITY_TYPE && !strncmp(name, "unnamed_", 8)) return; /* its variable stands for it */
     int width = width_of(name);
     if (l->measure) {
@@ -167,6 +169,7 @@ result magic_reset(session *s, const char *words, const char *name)
     if (*words && strcmp(words, "-f")) return usage_result("reset", false);
     ranks_end(s);
     journal_clear(&s->journal);
+    outs_clear(s);
     symbols_close(s->symbols);
     s->symbols = symbols_open();
     free(s->prefix);

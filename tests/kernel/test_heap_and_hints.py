@@ -129,11 +129,32 @@ def test_completions_values_and_displays():
             assert row in rows, rows
         assert max(map(len, rows.splitlines())) < 100
         kernel.run("loss = 0.125;")
-        assert "loss   double  (8 bytes) = 0.125\n" in kernel.run("%whos variables").stdout
+        assert "loss  double  (8 bytes) = 0.125\n" in kernel.run("%whos variables").stdout
         assert "loss" not in kernel.run("%whos function").stdout
         for magic, mime, text in SHOWN:
             (kind, content), = kernel.run(f"%%{magic}\n{text}").displays
             assert kind == "display_data" and content["data"][mime] == text
-        assert "wanted %%svg" in kernel.run("%%svg\n").error
+        assert "wanted %%svg" in kernel.run("%%svg").error
+    finally:
+        kernel.close()
+
+
+OUTS = [
+    ("1.5 + 2", "3.5"), ("int a[3] = {1, 2, 3}; a", "{1, 2, 3}"), ("struct p { int x, y; }; (struct p){4, 5}", None),
+    ("_.x", "4"), ("Out[1] * 2", "7.0"), ("_1 + Out[2][1] + _3.y", "10.5"), ("a[1] = 9; Out[2]", "{1, 2, 3}"),
+    ('const char *t = "hi"; t', None), ("_", '"hi"'), ("for (int _ = 0; _ < 2; _++) a[_] = _;\na[1]", "1"),
+    ("int _ = 40; 3", "3"), ("_ + 1", "41"), ("int Out[2] = {7, 8}; Out[1]", "8"),
+]
+
+
+def test_values_of_earlier_cells():
+    kernel = Kernel()
+    try:
+        for code, value in OUTS:
+            outcome = kernel.run(code)
+            assert outcome.status == "ok" and not outcome.stderr and value in (None, outcome.value), (code, outcome.error, outcome.stderr)
+        assert "_1" not in kernel.run("%who").stdout
+        kernel.run("%reset")
+        assert "undeclared" in kernel.run("_1").error
     finally:
         kernel.close()
