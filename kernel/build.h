@@ -59,8 +59,12 @@ typedef struct build {
  * False: `r` is the error, and the session is as it was. */
 bool examine(build *b, result *r);
 
-/* Puts back what keep_types (examine.c) has changed, unless the cell has been committed. */
+/* keep.c: before a parse, writes variables whose typedef the cell changes by the type that they have. */
+void keep_types(build *b);
+/* Puts back what that has changed, unless the cell has been committed. */
 void free_kept(build *b);
+/* How later cells will see that variable; the caller frees. */
+char *variable_declaration(const entity *e);
 
 /* How later cells will see what the cell declares. */
 void declare_items(build *b);

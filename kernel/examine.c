@@ -239,15 +239,6 @@ static void take_types(build *b)
     }
 }
 
-static char *variable_declaration(const entity *e)
-{
-    char *plain = declared(e->type, e->name);
-    char *whole = e->constant ? format_text("%s = %s;\n", plain, e->constant)
-                              : format_text("extern %s%s;\n", e->threads ? "_Thread_local " : "", plain);
-    free(plain);
-    return whole;
-}
-
 /* Later cells see a variable by its type, not by the text that declared it: what that text uses may change. So with
  * functions whose text is no declaration: with an alias, or without types of parameters. */
 void declare_items(build *b)
@@ -386,7 +377,8 @@ static void name_misfit(build *b, entity *function, char *why)
 {
     why = with_cause(b, function, why);
     bool known = function->unfit && !strcmp(function->unfit, why);
-    char *note = format_text("%s() no longer compiles, and calling it is an error until it does: %s\n", function->name, why);
+    char *note =
+        format_text("%s() no longer compiles, and calling it is an error until it does: %s\n", function->name, why);
     if (!known) text_add(&b->notes, note);
     free(note);
     add_misfit(b, function, why);
@@ -561,59 +553,6 @@ static void undo_macros(build *b)
     names_free(&b->draft.undone);
     text_clear(&b->notes);
     parse(b);
-}
-
-typedef struct keeping {
-    build *b;
-    const names *changed;
-} keeping;
-
-static void keep_type(entity *e, void *closure)
-{
-    const keeping *k = closure;
-    build *b = k->b;
-    bool touched = false;
-    for (size_t i = 0; i < e->rests.count; i++) touched |= names_have(k->changed, e->rests.items[i]);
-    bool own = e->defines.count && draft_find(&b->draft, e->defines.items[0]);
-    if (e->kind != ENTITY_VARIABLE || !e->link || !e->plain || e->natural || !touched || own) return;
-    b->kept = need_grown(b->kept, b->kept_count, &b->kept_capacity, sizeof *b->kept);
-    b->kept[b->kept_count++] = (retyped){e, e->type, e->declaration, e->rests};
-    text_addf(&b->notes, "'%s' keeps its type, which is %s\n", e->name, e->plain);
-    e->type = copy_of(e->plain);
-    e->declaration = variable_declaration(e);
-    e->rests = (names){0};
-    names_add(&e->rests, e->name); /* nothing else: what it was declared with may be no type any more */
-}
-
-/* `typedef int t; t x = 1;`, and now `int t = 6;`: x is an int still. Where a struct is meant, see
- * drop_changed_variables. */
-static void keep_types(build *b)
-{
-    names changed = {0};
-    changed_typedefs(&b->draft, b->s->symbols, &changed);
-    keeping k = {b, &changed};
-    if (changed.count) symbols_each(b->s->symbols, keep_type, &k);
-    names_free(&changed);
-}
-
-void free_kept(build *b)
-{
-    for (size_t i = 0; i < b->kept_count; i++) {
-        retyped *one = &b->kept[i];
-        if (b->committed) {
-            free(one->type);
-            free(one->declaration);
-            names_free(&one->rests);
-            continue;
-        }
-        free(one->variable->type);
-        free(one->variable->declaration);
-        names_free(&one->variable->rests);
-        one->variable->type = one->type;
-        one->variable->declaration = one->declaration;
-        one->variable->rests = one->rests;
-    }
-    free(b->kept);
 }
 
 bool examine(build *b, result *r)

@@ -6,15 +6,15 @@
 #include <string.h>
 #include <time.h>
 
-#define BURST  1200000.0 /* bytes at once; BURST + 3 s x RATE stays below the server's 3 MB in 3 s */
-#define RATE   550000.0  /* bytes a second */
-#define WINDOW 3.0       /* seconds over which the server counts */
-#define CAP    (5u << 20)
-#define LINES  20000u  /* a notebook's page with many more freezes */
-#define LAST   2000u   /* bytes of the end that are shown all the same */
-#define CHUNK  65536u
-#define LINGER 0.03
-#define HOLD   0.12    /* seconds that a question may wait for its scanf */
+#define BURST            1200000.0 /* bytes at once; BURST + 3 s x RATE stays below the server's 3 MB in 3 s */
+#define RATE             550000.0  /* bytes a second */
+#define WINDOW           3.0       /* seconds over which the server counts */
+#define CAP              (5u << 20)
+#define LINES            20000u  /* a notebook's page with many more freezes */
+#define LAST             2000u   /* bytes of the end that are shown all the same */
+#define CHUNK            65536u
+#define LINGER           0.03
+#define HOLD             0.12    /* seconds that a question may wait for its scanf */
 #define LONGEST_QUESTION 200u
 
 double seconds_now(void)
@@ -135,9 +135,10 @@ static void tell_what_was_left(output *o)
     const char *line = o->left_bytes > LAST ? strchr(end + from, '\n') : NULL;
     if (line) from = (size_t)(line + 1 - end);
     while (from < o->last.size && character((const unsigned char *)end + from, o->last.size - from) <= 0) from++;
-    char *said = format_text("\n[%zu lines (%.1f MB) of this cell's output are left out here. All of it goes into a file "
-                             "with freopen(\"all.txt\", \"w\", stdout); as the cell's first line. The last lines:]\n",
-                             o->left_lines, (double)o->left_bytes / 1e6);
+    char *said =
+        format_text("\n[%zu lines (%.1f MB) of this cell's output are left out here. All of it goes into a file "
+                    "with freopen(\"all.txt\", \"w\", stdout); as the cell's first line. The last lines:]\n",
+                    o->left_lines, (double)o->left_bytes / 1e6);
     send_stream(o, 2, said, strlen(said));
     free(said);
     text_clear(&o->pending);

@@ -98,6 +98,20 @@ static place locate(const session *s, const char *object, const char *offset)
     return p;
 }
 
+/* The check at a function's end, whether its stack frame is whole, has no line of its own: what stands before it has. */
+static place locate_before(const session *s, const char *object, const char *offset)
+{
+    enum { STEP = 4, FARTHEST = 64 };
+    unsigned long at = strtoul(offset, NULL, 16);
+    place p = {0};
+    for (unsigned back = STEP; !p.file && back < FARTHEST && back < at; back += STEP) {
+        char *before = format_text("%lx", at - back);
+        p = locate(s, object, before);
+        free(before);
+    }
+    return p;
+}
+
 /* The whole path of a frame's object, which a rank (ranks/rank.c) names without its folder. NULL: no cell's. */
 static char *object_of(const session *s, const char *name)
 {
@@ -149,6 +163,7 @@ static void add_backtrace(session *s, const char *frames, size_t size, text *int
             continue;
         }
         place p = locate(s, object, offset);
+        if (!p.file && !first->file) p = locate_before(s, object, offset);
         free(object);
         if (around) names_add(&around->functions, p.function ? p.function : "");
         char *code = p.file ? source_line_of(s, p.file, p.line) : NULL;
@@ -226,7 +241,9 @@ static void name_ending(const ended *e, result *r, const place *p)
         r->value = format_text("exit(%d) was called%s", code, where);
     } else if (ending == ENDING_GONE) {
         r->name = copy_of("Exit");
-        r->value = format_text("the process that runs the cells ended with exit code %d, or was replaced by another program", code);
+        r->value =
+            format_text("the process that runs the cells ended with exit code %d, or was replaced by another program",
+                        code);
     } else if (ending == ENDING_INTERRUPTED) {
         r->name = copy_of("KeyboardInterrupt");
         r->value = format_text("interrupted%s", where);
@@ -359,8 +376,9 @@ static char *index_sentence(session *s, const char *words)
     type[1 + strcspn(type + (*type != 0), "'")] = 0; /* it comes in quotes */
     const char *open = strchr(type, '[');
     unsigned long count = open ? strtoul(open + 1, NULL, 10) : 0;
-    char *said = format_text("index %s is outside of %s%s%s (%s), which has the elements [0] to [%lu]", index,
-                             name ? "'" : "its array", name ? name : "", name ? "'" : "", type + 1, count - (count > 0));
+    char *said =
+        format_text("index %s is outside of %s%s%s (%s), which has the elements [0] to [%lu]", index,
+                    name ? "'" : "its array", name ? name : "", name ? "'" : "", type + 1, count - (count > 0));
     free(name);
     free(copy);
     return said;
@@ -376,8 +394,8 @@ static char *call_sentence(session *s, const char *words)
     bool null = strstr(sentence, " gave NULL") != NULL;
     int before = mark ? (int)(mark - sentence) : (int)strlen(sentence);
     const char *behind = mark ? mark + 1 : "";
-    char *said = p.file ? format_text("%.*s%s %s:%u%s%s", before, sentence, null ? " at" : " (asked for at", p.file, p.line,
-                                      null ? "" : ")", behind)
+    char *said = p.file ? format_text("%.*s%s %s:%u%s%s", before, sentence, null ? " at" : " (asked for at", p.file,
+                                      p.line, null ? "" : ")", behind)
                         : format_text("%.*s%s", before, sentence, behind);
     place_free(&p);
     free(object);

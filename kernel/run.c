@@ -248,8 +248,7 @@ static void publish_value(build *b)
     if (!data) return;
     json_decref(s->value);
     s->value = data;
-    if (b->form == VALUE_PLAIN || b->form == VALUE_ARRAY)
-        outs_keep(s, s->count, b->value.type, &worker, address, size);
+    if (b->form == VALUE_PLAIN || b->form == VALUE_ARRAY) outs_keep(s, s->count, b->value.type, &worker, address, size);
     const char *shown = json_string_value(json_object_get(data, "text/plain")), *format = printf_of(b->value.type);
     bool wild = format && strstr(format, "%s") && shown && *shown != '"'; /* a pointer to no string */
     journal_value(&s->journal, wild ? NULL : format);

@@ -15,23 +15,14 @@ static const char *const code_flags[] = {
     "-w",        NULL};
 
 /* A fault stays a fault, at its line, with those that led there. */
-static const char *const fault_flags[] = {"-fno-delete-null-pointer-checks",
-                                          "-fno-finite-loops",
-                                          "-mllvm",
-                                          "-replexitval=never", /* what a loop adds up is not worked out beforehand */
-                                          "-fasynchronous-unwind-tables",
-                                          "-fno-omit-frame-pointer",
-                                          "-fno-optimize-sibling-calls",
-                                          "-fsanitize=integer-divide-by-zero,unreachable",
-                                          "-fsanitize-trap=integer-divide-by-zero,unreachable",
-                                          "-fno-sanitize-recover=array-bounds",
-                                          "-fstack-protector-strong",
-                                          /* A branch on what was never set goes one way or the other, not nowhere. */
-                                          "-ftrivial-auto-var-init=pattern",
-                                          "-ftrivial-auto-var-init-max-size=4096",
-                                          "-mllvm",
-                                          "-trap-unreachable",
-                                          NULL};
+static const char *const fault_flags[] = {
+    "-fno-delete-null-pointer-checks", "-fno-finite-loops", "-mllvm",
+    "-replexitval=never", /* what a loop adds up is not worked out beforehand */
+    "-fasynchronous-unwind-tables", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls",
+    "-fsanitize=integer-divide-by-zero,unreachable", "-fsanitize-trap=integer-divide-by-zero,unreachable",
+    "-fno-sanitize-recover=array-bounds", "-fstack-protector-strong",
+    /* A branch on what was never set goes one way or the other, not nowhere. */
+    "-ftrivial-auto-var-init=pattern", "-ftrivial-auto-var-init-max-size=4096", "-mllvm", "-trap-unreachable", NULL};
 
 void flags_add(names *list, const char *flag)
 {
@@ -321,7 +312,7 @@ static char *link_object(compiler *c, const char *object, char **problem)
     names list = {0};
     const char *const start[] = {"ld", "-shared", "--eh-frame-hdr", "-z", "now", "--hash-style=gnu",
                                  "--no-ld-generated-unwind-info",
-        /* Two mappings a cell, not five: a process may have 65,530. */
+                                 /* Two mappings a cell, not five: a process may have 65,530. */
                                  "-z", "noseparate-code", "-z", "norelro", "-o", library, object, NULL};
     names_add_words(&list, start);
     names_add_all(&list, &c->link_flags);

@@ -109,7 +109,7 @@ static void add_changed(search *s, const entity *e, const symbols *session)
     bool other_kind = old && old->kind == ENTITY_TYPE && e->kind != old->kind;
     bool other = other_kind || hides          ? true
                  : e->kind == ENTITY_VARIABLE ? variable_changes(e, session)
-                                            : old && !(prototype && old->definition) && differs(old->shown, e->shown);
+                                              : old && !(prototype && old->definition) && differs(old->shown, e->shown);
     if (hides) names_add(&s->macros, e->name);
     if (other) {
         add_names(s, e);

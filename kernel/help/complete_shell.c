@@ -11,22 +11,66 @@
 
 extern char **environ;
 
-static const char *const compile_flags[] = {"-D",          "-I",          "-O0",      "-O1",          "-O2",
-                                            "-O3",         "-U",          "-Wall",    "-Wconversion", "-Werror",
-                                            "-Wextra",     "-Wpedantic",  "-Wshadow", "-Wno-unused",  "-fopenmp",
-                                            "-ffast-math", "-fno-inline", "-g",       "-include",     "-march=native",
-                                            "-pthread",    "-std=c11",    "-std=c17", "-std=c23",     "-std=gnu17",
-                                            "-std=gnu23",  "-fsanitize=address",      "-fsanitize=thread",
-                                            "-fsanitize=undefined",       "-funroll-loops",              NULL};
-static const char *const launch_options[] = {"-H", "-np", "--fault", "--hostfile", "--keep-going", "--mpi-args",
-                                             "--output-filename", "--restarts", "--stall-limit", "--stop-timeout",
-                                             "--timeline", "--verbose", NULL};
-static const char *const kinds[] = {"function", "macro", "type", "variable", NULL}, *const switches[] = {"off", "on", NULL};
+static const char *const compile_flags[] = {"-D",
+                                            "-I",
+                                            "-O0",
+                                            "-O1",
+                                            "-O2",
+                                            "-O3",
+                                            "-U",
+                                            "-Wall",
+                                            "-Wconversion",
+                                            "-Werror",
+                                            "-Wextra",
+                                            "-Wpedantic",
+                                            "-Wshadow",
+                                            "-Wno-unused",
+                                            "-fopenmp",
+                                            "-ffast-math",
+                                            "-fno-inline",
+                                            "-g",
+                                            "-include",
+                                            "-march=native",
+                                            "-pthread",
+                                            "-std=c11",
+                                            "-std=c17",
+                                            "-std=c23",
+                                            "-std=gnu17",
+                                            "-std=gnu23",
+                                            "-fsanitize=address",
+                                            "-fsanitize=thread",
+                                            "-fsanitize=undefined",
+                                            "-funroll-loops",
+                                            NULL};
+static const char *const launch_options[] = {
+    "-H",         "-np",           "--fault",        "--hostfile", "--keep-going", "--mpi-args", "--output-filename",
+    "--restarts", "--stall-limit", "--stop-timeout", "--timeline", "--verbose",    NULL};
+static const char *const kinds[] = {"function", "macro", "type", "variable", NULL}, *const switches[] = {"off", "on",
+                                                                                                         NULL};
 static const char *const variables[] = {"KOLO_BACKEND", "KOLO_CPU_DEVICES", "KOLO_DATA", "KOLO_THREADS", NULL};
-static const char *const openmp[] = {"atomic", "barrier", "collapse(", "critical", "default(none)", "firstprivate(",
-                                     "for", "master", "nowait", "num_threads(", "ordered", "parallel", "private(",
-                                     "reduction(", "schedule(dynamic)", "schedule(static)", "sections", "shared(",
-                                     "simd", "single", "task", "taskwait", NULL};
+static const char *const openmp[] = {"atomic",
+                                     "barrier",
+                                     "collapse(",
+                                     "critical",
+                                     "default(none)",
+                                     "firstprivate(",
+                                     "for",
+                                     "master",
+                                     "nowait",
+                                     "num_threads(",
+                                     "ordered",
+                                     "parallel",
+                                     "private(",
+                                     "reduction(",
+                                     "schedule(dynamic)",
+                                     "schedule(static)",
+                                     "sections",
+                                     "shared(",
+                                     "simd",
+                                     "single",
+                                     "task",
+                                     "taskwait",
+                                     NULL};
 static const char *const link_flags[] = {"-L", "-Wl,-rpath,", "-l", "-lcurl", "-lm", "-lpthread", "-lz", NULL};
 
 static void add_words(const char *const *words, const char *start, matches *into)

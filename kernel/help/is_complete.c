@@ -117,7 +117,8 @@ static completeness of_magic_cell(const cell *c)
     size_t size = strlen(c->source);
     const char *last = strrchr(c->source, '\n');
     bool continued = size > 1 && c->source[size - 2] == '\\';
-    bool empty = last && !continued && last[1 + strspn(last + 1, " \t")] == 0, two = empty && size > 1 && c->source[size - 2] == '\n';
+    bool empty = last && !continued && last[1 + strspn(last + 1, " \t")] == 0,
+         two = empty && size > 1 && c->source[size - 2] == '\n';
     return empty && (two || !bracket_open(c)) ? COMPLETE : INCOMPLETE;
 }
 
@@ -141,7 +142,8 @@ static completeness of_c(const cell *c, bool continued)
     if (c->stray) return INVALID;
     /* A string that its line leaves open is a mistake: no further line can close it. */
     if (c->tokens.open_string) return continued ? INCOMPLETE : INVALID;
-    bool unfinished = conditional_open(c) || c->unbalanced || continued || c->tokens.open_comment || statement_follows(c);
+    bool unfinished =
+        conditional_open(c) || c->unbalanced || continued || c->tokens.open_comment || statement_follows(c);
     return unfinished ? INCOMPLETE : COMPLETE;
 }
 

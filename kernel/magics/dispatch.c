@@ -65,8 +65,8 @@ static const magic *with_form(const char *name, size_t size, bool whole_cell)
 /* What only looks, or is about this notebook alone, says nothing to who reads the program that %export writes. */
 static void note_magic(session *s, const magic *m, const char *written, size_t size)
 {
-    static const char *const quiet[] = {"lsmagic", "who", "whos",   "cd",      "pwd",     "export",  "load", "time",
-                                        "timeit",  "cflags", "ldflags", "restart", "what_if", "heap", NULL};
+    static const char *const quiet[] = {"lsmagic", "who",    "whos",    "cd",      "pwd",     "export", "load", "time",
+                                        "timeit",  "cflags", "ldflags", "restart", "what_if", "heap",   NULL};
     bool silent = false;
     for (const char *const *q = quiet; *q; q++) silent |= !strcmp(m->name, *q);
     if (!silent) journal_comment(&s->journal, written, size);

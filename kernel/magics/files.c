@@ -98,8 +98,8 @@ static bool write_body(const char *path, const char *body, bool append)
 static result show_as(session *s, const char *words, const char *body, const char *magic_name, const char *mime)
 {
     if (*words || !body[strspn(body, " \t\r\n")]) return usage_result(magic_name, true);
-    json_t *content = json_pack("{s:{s:s, s:s}, s:{}, s:{}}", "data", mime, body, "text/plain", body, "metadata",
-                                "transient");
+    json_t *content =
+        json_pack("{s:{s:s, s:s}, s:{}, s:{}}", "data", mime, body, "text/plain", body, "metadata", "transient");
     char *dump = content ? json_dumps(content, JSON_COMPACT) : NULL;
     json_decref(content);
     if (!dump) return error_result("UsageError", "%%%%%s: the text is not UTF-8", magic_name);

@@ -176,7 +176,7 @@ result magic_ldflags(session *s, const char *words, const char *name)
     (void)name;
     bool changed;
     if (strstr(words, "-fsanitize"))
-        return error_result("UsageError", "-fsanitize is a flag of the compiler, which links what it needs: %%cflags %s",
-                            words);
+        return error_result("UsageError",
+                            "-fsanitize is a flag of the compiler, which links what it needs: %%cflags %s", words);
     return change(s, &s->compiler.link_flags, &none_at_first, words, tool, "ldflags", &changed);
 }

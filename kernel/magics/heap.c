@@ -60,11 +60,12 @@ static void list_blocks(const heap_list *all, bool lost, text *into)
     }
     if (lost && !count) return;
     text_addf(into, "%zu %s, %zu bytes%s\n", count, count == 1 ? "block" : "blocks", bytes,
-              lost ? ", that free() never got, and that nothing points to any more:" : count ? " in use:" : " in use");
+              lost    ? ", that free() never got, and that nothing points to any more:"
+              : count ? " in use:"
+                      : " in use");
     for (size_t i = 0; i < all->count; i++) {
         const heap_line *one = &all->items[i];
-        if (one->lost == lost)
-            text_addf(into, "  %zu × %s, %zu bytes in all\n", one->count, one->place, one->bytes);
+        if (one->lost == lost) text_addf(into, "  %zu × %s, %zu bytes in all\n", one->count, one->place, one->bytes);
     }
 }
 

@@ -71,8 +71,8 @@ static bool too_many_for_here(int count, const names *given, result *r)
     long cores = sysconf(_SC_NPROCESSORS_ONLN), most = (cores > 0 ? cores : 1) * A_CORE;
     if (count <= most || given->count > 1) return false;
     *r = error_result("UsageError",
-                      "%%ranks: %d ranks are too many for the %ld cores of this machine: %ld can be started here", count,
-                      cores, most);
+                      "%%ranks: %d ranks are too many for the %ld cores of this machine: %ld can be started here",
+                      count, cores, most);
     return true;
 }
 

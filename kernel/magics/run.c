@@ -191,8 +191,8 @@ result cell_run(session *s, const char *words, const char *body, const char *nam
     char *program = format_text("%s/program-%u", s->folder, ++s->serial), *code = in_place(s, "", 0, body);
     size_t used = 0;
     char *input = take_input(s, &given, &r), *kept = s->machine.input_file;
-    if (!r.failed && check_words(words, &r) && add_launcher(s, &given, &used, &command, &r) && check(s, code, name, &r) &&
-        build_program(s, code, name, program, &r)) {
+    if (!r.failed && check_words(words, &r) && add_launcher(s, &given, &used, &command, &r) &&
+        check(s, code, name, &r) && build_program(s, code, name, program, &r)) {
         names_add(&command, program);
         for (size_t i = used; i < given.count; i++) names_add(&command, given.items[i]);
         int status = 0;

@@ -16,7 +16,8 @@ typedef struct look {
 } look;
 
 static const char collectives[] =
-    " kolo_allreduce kolo_allreduce_start kolo_broadcast kolo_allgather kolo_allgatherv kolo_reduce_scatter kolo_reduce "
+    " kolo_allreduce kolo_allreduce_start kolo_broadcast kolo_allgather kolo_allgatherv kolo_reduce_scatter "
+    "kolo_reduce "
     "kolo_alltoall kolo_barrier MPI_Allreduce MPI_Iallreduce MPI_Bcast MPI_Barrier MPI_Gather MPI_Gatherv MPI_Scatter "
     "MPI_Scatterv MPI_Allgather MPI_Allgatherv MPI_Reduce MPI_Reduce_scatter MPI_Reduce_scatter_block MPI_Alltoall "
     "MPI_Alltoallv MPI_Scan MPI_Exscan MPI_Comm_split MPI_Comm_dup ";
@@ -195,7 +196,8 @@ static void look_at_return(const look *l, size_t at, size_t last)
     warn(l, call,
          format_text("ranks that leave in line %u do not reach this %s(): the others wait in it, for ever",
                      l->c->tokens.items[at].line, name),
-         format_text("every rank must call %s(): put what some ranks skip into an if, and let all go on behind it", name));
+         format_text("every rank must call %s(): put what some ranks skip into an if, and let all go on behind it",
+                     name));
     free(name);
 }
 
@@ -303,8 +305,9 @@ static bool prints_a_score(const look *l, size_t first)
 {
     for (size_t i = first; i < l->c->tokens.count; i++) {
         const token *t = &l->c->tokens.items[i];
-        bool names_score = t->kind == TOKEN_STRING && (memmem(l->c->source + t->begin, t->end - t->begin, "accuracy", 8) ||
-                                                       memmem(l->c->source + t->begin, t->end - t->begin, "loss", 4));
+        bool names_score =
+            t->kind == TOKEN_STRING && (memmem(l->c->source + t->begin, t->end - t->begin, "accuracy", 8) ||
+                                        memmem(l->c->source + t->begin, t->end - t->begin, "loss", 4));
         if (names_score) return true;
     }
     return false;

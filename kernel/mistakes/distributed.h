@@ -1,6 +1,6 @@
-/* What goes wrong when several ranks run the same code, as far as the text shows it: a collective that only some of them
- * reach, a receive that nobody sends to, training that does not start equal. By tokens alone, so that it costs nothing;
- * it is silent where it cannot tell. Read first: finding.h, cells/split.h. */
+/* What goes wrong when several ranks run the same code, as far as the text shows it: a collective that only some of
+ * them reach, a receive that nobody sends to, training that does not start equal. By tokens alone, so that it costs
+ * nothing; it is silent where it cannot tell. Read first: finding.h, cells/split.h. */
 #ifndef KERNEL_MISTAKES_DISTRIBUTED_H
 #define KERNEL_MISTAKES_DISTRIBUTED_H
 

@@ -69,8 +69,9 @@ static char *about_pointer_to_number(const complaint *c)
     char *hint =
         character
             ? copy_of("a char holds one character, 'a'; a string is char s[] = \"abc\"; or const char *s = \"abc\";")
-        : got && strstr(got, "char[") ? copy_of("a string is not a number; atoi(s) and strtod(s, NULL) convert one")
-                                      : copy_of("this is an address, but a number is needed here; *p is the value that p points to");
+        : got && strstr(got, "char[")
+            ? copy_of("a string is not a number; atoi(s) and strtod(s, NULL) convert one")
+            : copy_of("this is an address, but a number is needed here; *p is the value that p points to");
     free(wanted);
     free(got);
     return hint;
@@ -123,7 +124,8 @@ static char *about_operands(const complaint *c)
     if (texts && token_here(c, 0, "+")) hint = copy_of("strings are joined with strcat or snprintf, not with '+'");
     else if (real && token_here(c, 0, "%"))
         hint = copy_of("% works on whole numbers only; use fmod(a, b) from <math.h> for others");
-    else if (real && token_here(c, 0, "^")) hint = copy_of("^ combines bits; pow(a, b) from <math.h> raises to a power");
+    else if (real && token_here(c, 0, "^"))
+        hint = copy_of("^ combines bits; pow(a, b) from <math.h> raises to a power");
     else if (record) hint = copy_of("structs cannot be compared or added as a whole: do it member by member");
     free(left);
     free(right);
@@ -190,8 +192,9 @@ static char *about_parenthesis_after(const complaint *c)
 {
     char *keyword = quoted(c->message, 2);
     char *hint = keyword && !strcmp(keyword, "for") ? copy_of("C counts with for (int i = 0; i < n; i++) { … }")
-                 : keyword ? format_text("C writes %s (condition) statement, with parentheses around the condition", keyword)
-                           : NULL;
+                 : keyword
+                     ? format_text("C writes %s (condition) statement, with parentheses around the condition", keyword)
+                     : NULL;
     free(keyword);
     return hint;
 }
@@ -212,8 +215,9 @@ static char *about_missing_file(const complaint *c)
 
 static char *about_directive(const complaint *c)
 {
-    return copy_of(strstr(c->message, "'import'") ? "C includes a header with #include <stdio.h>"
-                                                  : "a comment begins with //; a line that begins with # is a preprocessor directive");
+    return copy_of(strstr(c->message, "'import'")
+                       ? "C includes a header with #include <stdio.h>"
+                       : "a comment begins with //; a line that begins with # is a preprocessor directive");
 }
 
 static char *about_definition(const complaint *c)
@@ -259,10 +263,9 @@ static const rule rules[] = {
     {"expected \"FILENAME\" or <FILENAME>", "write a header's name in <> or in quotes: #include <stdio.h>", NULL},
     {"expected '>'", "write a header's name in <>: #include <stdio.h>", NULL},
     {"file not found", NULL, about_missing_file},
-    {"multi-character character constant",
-     "single quotes hold one character; write a string in double quotes: \"abc\"", NULL},
-    {"character constant too long", "single quotes hold one character; write a string in double quotes: \"abc\"",
+    {"multi-character character constant", "single quotes hold one character; write a string in double quotes: \"abc\"",
      NULL},
+    {"character constant too long", "single quotes hold one character; write a string in double quotes: \"abc\"", NULL},
     {"invalid suffix '.", "a number has one decimal point", NULL},
     {"invalid suffix '", "a name cannot begin with a digit, and a number cannot end with these letters", NULL},
     {"result of an assignment as a condition", "'=' stores a value; '==' compares", NULL},
@@ -301,7 +304,8 @@ static const rule rules[] = {
     {"function call, expected", NULL, about_arguments},
     {"function call, at least", NULL, about_arguments},
     {"with const-qualified type", "a const variable cannot be changed after it has been given its value", NULL},
-    {"read-only variable is not assignable", "a const variable cannot be changed after it has been given its value", NULL},
+    {"read-only variable is not assignable", "a const variable cannot be changed after it has been given its value",
+     NULL},
     {"is uninitialized when", "{1} has no value yet: give it one where it is declared, {1} = 0", NULL},
     {"may be uninitialized",
      "on some paths {1} is used before it has a value: give it one where it is declared, {1} = 0", NULL},
@@ -357,7 +361,8 @@ static char *about_macro(const complaint *c)
     size_t size = strlen(c->macro);
     while (size && isspace((unsigned char)c->macro[size - 1])) size--;
     if (!size || c->macro[size - 1] != ';' || strchr(c->macro, '{')) return NULL;
-    return copy_of("the macro's text ends with ';', which is inserted wherever the macro is used: write #define without it");
+    return copy_of("the macro's text ends with ';', which is inserted wherever the macro is used: write #define "
+                   "without it");
 }
 
 char *hint_for(const complaint *c)

@@ -14,9 +14,10 @@ static void empty_ifs(findings *all, const char *cell_name, const cell *c)
         size_t end = after_brackets(c->source, t, i + 1, c->tokens.count);
         if (end >= c->tokens.count || !token_is(c->source, &t[end], ";") || t[end].line != t[end - 1].line) continue;
         if (end + 1 < c->tokens.count && token_is(c->source, &t[end + 1], "else")) continue;
-        finding_set_place(finding_add(all, cell_name, "this if does nothing: its statement is the ';' after the condition",
-                      "remove the ';' so that the next statement belongs to the if"),
-                  c, &t[end]);
+        finding_set_place(finding_add(all, cell_name,
+                                      "this if does nothing: its statement is the ';' after the condition",
+                                      "remove the ';' so that the next statement belongs to the if"),
+                          c, &t[end]);
     }
 }
 
@@ -59,9 +60,10 @@ static void empty_loops(findings *all, const char *cell_name, const cell *c)
         const token *next = &t[end + 1];
         bool deeper = next->line > t[end].line && column_of(c, next) > column_of(c, &t[i]);
         if ((!deeper && !token_is(c->source, next, "{")) || (tests && ends_do(c, i))) continue;
-        finding_set_place(finding_add(all, cell_name, "this loop repeats nothing: its statement is the ';' after the ')'",
-                      "remove the ';' so that the next statement is repeated"),
-                  c, &t[end]);
+        finding_set_place(finding_add(all, cell_name,
+                                      "this loop repeats nothing: its statement is the ';' after the ')'",
+                                      "remove the ';' so that the next statement is repeated"),
+                          c, &t[end]);
     }
 }
 
@@ -193,7 +195,7 @@ static enum CXChildVisitResult find_division(CXCursor cursor, CXCursor parent, C
     place at = place_of(clang_getCursorLocation(inner));
     if (division && !strcmp(at.name, d->cell_name) && !exact(inner)) {
         finding *f = finding_add(d->all, d->cell_name, "a division of whole numbers drops the fraction",
-                         "make one side a double: 1.0 / 2, or (double)a / b");
+                                 "make one side a double: 1.0 / 2, or (double)a / b");
         f->at.line = at.line;
         f->at.column = at.column;
     }
@@ -242,8 +244,9 @@ static void forgotten_main(findings *all, const analyser *a, const char *cell_na
     }
     if (defined && !whole_program(a))
         finding_add(all, cell_name, "",
-            "main() is defined but not called: add main() as the last line to call it, or make the cell a program "
-            "with %%run as its first line");
+                    "main() is defined but not called: add main() as the last line to call it, or make the cell a "
+                    "program "
+                    "with %%run as its first line");
 }
 
 /* The characters of a string of one token; -1 when it has escapes that are more than one letter. */
@@ -269,9 +272,10 @@ static void unended_strings(findings *all, const char *cell_name, const cell *c)
         if (!array || t[i + 6].kind != TOKEN_STRING || t[i + 7].kind == TOKEN_STRING) continue;
         long size = strtol(c->source + t[i + 3].begin, NULL, 0), length = string_length(c, &t[i + 6]);
         if (size != length) continue;
-        finding_set_place(finding_add(all, cell_name, "the array has no room for the null character at the end of the string",
-                      "a string needs one char more than its length; with [] the array gets the right size"),
-                  c, &t[i + 6]);
+        finding_set_place(
+            finding_add(all, cell_name, "the array has no room for the null character at the end of the string",
+                        "a string needs one char more than its length; with [] the array gets the right size"),
+            c, &t[i + 6]);
     }
 }
 
@@ -289,7 +293,8 @@ static void open_includes(findings *all, const char *cell_name, const cell *c)
         char close = *word == '<' ? '>' : '"';
         if ((*word != '<' && *word != '"') || memchr(word + 1, close, size - 1)) continue;
         char *message = format_text("expected '%c' after the header's name", close);
-        finding *f = finding_add(all, cell_name, message, "write a header's name in <> or in quotes: #include <stdio.h>");
+        finding *f =
+            finding_add(all, cell_name, message, "write a header's name in <> or in quotes: #include <stdio.h>");
         f->severity = CXDiagnostic_Error;
         finding_set_place(f, c, t);
         f->at.column += (unsigned)(t->end - t->begin);
@@ -309,9 +314,10 @@ static void unheeded_openmp(findings *all, const analyser *a, const char *cell_n
         const char *word = c->source + t->begin + 1;
         word += strspn(word, " \t");
         if (strncmp(word, "pragma", 6) || strncmp(word + 6 + strspn(word + 6, " \t"), "omp", 3)) continue;
-        finding_set_place(finding_add(all, cell_name, "without -fopenmp this pragma does nothing: the code runs on one thread",
-                      "%cflags -fopenmp turns OpenMP on"),
-                  c, t);
+        finding_set_place(finding_add(all, cell_name,
+                                      "without -fopenmp this pragma does nothing: the code runs on one thread",
+                                      "%cflags -fopenmp turns OpenMP on"),
+                          c, t);
         return;
     }
 }

@@ -170,7 +170,8 @@ static void remark(course *c)
     }
     if (!waiting || passed > REMARK_AFTER + 1) {
         char *places_now = ranks_places(r, run), *through = ranks_named(r, done);
-        char *line = format_text("still running: %s; %s finished a while ago, and the others may be waiting for it (interrupt ends the cell)\n",
+        char *line = format_text("still running: %s; %s finished a while ago, and the others may be waiting for it "
+                                 "(interrupt ends the cell)\n",
                                  places_now, through);
         print_error(r->s, line);
         output_flush(&r->s->out);

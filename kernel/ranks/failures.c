@@ -131,7 +131,8 @@ result ranks_interrupted(ranks *r)
     result e = {0};
     if (stuck) {
         char *list = ranks_places(r, which), *again = ranks_again(r);
-        e = error_result("KeyboardInterrupt", "interrupted; these ranks could not be stopped within their call: %s", list);
+        e = error_result("KeyboardInterrupt", "interrupted; these ranks could not be stopped within their call: %s",
+                         list);
         text_addf(&e.traceback, "\n%s", again);
         free(list);
         free(again);

@@ -1,4 +1,5 @@
-/* An index outside of its array, and calls that gave NULL: what a fault is told with. Read first: checks.h, worker.h. */
+/* An index outside of its array, and calls that gave NULL: what a fault is told with. Read first: checks.h, worker.h.
+ */
 #define _GNU_SOURCE
 #include "worker/checks.h"
 #include "worker/heap.h"
@@ -62,7 +63,8 @@ FILE *fopen(const char *restrict path, const char *restrict mode)
     char sentence[400];
     int saved = errno;
     if (file || !path || !mode) return file;
-    snprintf(sentence, sizeof sentence, "fopen(\"%.200s\", \"%.8s\") gave NULL" MARK_PLACE ": %s", path, mode, strerror(saved));
+    snprintf(sentence, sizeof sentence, "fopen(\"%.200s\", \"%.8s\") gave NULL" MARK_PLACE ": %s", path, mode,
+             strerror(saved));
     note_null(sentence, __builtin_return_address(0));
     errno = saved;
     return NULL;

@@ -9,8 +9,8 @@
 
 /* "index|type|file|line|column": an index that is outside of its array, as clang's check sees it. */
 #define MARK_INDEX '\001'
-/* "sentence|offset|object": what is said has to do with a call at that place of a cell's object; MARK_PLACE stands in the
- * sentence where the place is to be named. */
+/* "sentence|offset|object": what is said has to do with a call at that place of a cell's object; MARK_PLACE stands in
+ * the sentence where the place is to be named. */
 #define MARK_CALL  '\002'
 #define MARK_PLACE "\003"
 

@@ -139,7 +139,8 @@ static void *or_note(void *got, size_t size, const char *name, const void *from)
 {
     char sentence[80];
     if (got || !size || !running.active) return got;
-    snprintf(sentence, sizeof sentence, "%s of %zu bytes gave NULL" MARK_PLACE ": there is not so much memory", name, size);
+    snprintf(sentence, sizeof sentence, "%s of %zu bytes gave NULL" MARK_PLACE ": there is not so much memory", name,
+             size);
     note_null(sentence, from);
     errno = ENOMEM;
     return NULL;
@@ -300,7 +301,9 @@ void kolo_cell_heap(const char *path)
 
 #else
 
-void heap_begin(void) {}
+void heap_begin(void)
+{
+}
 
 const char *heap_look(void)
 {

@@ -53,6 +53,9 @@ CELLS = [
     ("%cflags --reset", {}),
     ("!k == 7", {"err": "hint: a line that begins with ! is a command of the shell; in C write (!k == 7)"}),
     ("int ls = 3;\n!ls > /dev/null", {}),
+    ("void fill(char *to, int n) { for (int i = 0; i < n; i++) to[i] = 'a'; }", {}),
+    ("int smash(int n)\n{\n    char b[8];\n    fill(b, n);\n    return b[3];\n}\nsmash(64);",
+     {"error": ["over its own stack frame, at In[k]:5", "in smash()"], "lost": True}),
     ("%ranks 3000", {"error": ["3000 ranks are too many for the"]}),
 ]
 

@@ -37,22 +37,31 @@ static void each_mistake_has_its_line(void **state)
     (void)state;
     static const char *const rows[][2] = {
         {"if (kolo_rank() == 0)\n    kolo_allreduce(x, 10);", "2: only some ranks reach this kolo_allreduce()"},
-        {"int me = kolo_rank();\nif (me == 0) {\n    puts(\"x\");\n    MPI_Barrier(MPI_COMM_WORLD);\n}", "4: only some ranks reach"},
-        {"int r;\nMPI_Comm_rank(MPI_COMM_WORLD, &r);\nif (r) puts(\"x\");\nelse MPI_Bcast(a, 1, MPI_INT, 0, MPI_COMM_WORLD);",
+        {"int me = kolo_rank();\nif (me == 0) {\n    puts(\"x\");\n    MPI_Barrier(MPI_COMM_WORLD);\n}",
+         "4: only some ranks reach"},
+        {"int r;\nMPI_Comm_rank(MPI_COMM_WORLD, &r);\nif (r) puts(\"x\");\nelse MPI_Bcast(a, 1, MPI_INT, 0, "
+         "MPI_COMM_WORLD);",
          "4: only some ranks reach this MPI_Bcast()"},
-        {"void average(float *x) { kolo_allreduce(x, 4); }\nif (kolo_rank() > 1) average(v);", "2: only some ranks reach this average()"},
-        {"int f(void)\n{\n    if (kolo_rank() > 0) return 0;\n    puts(\"x\");\n    return kolo_barrier();\n}", "5: ranks that leave in line 3"},
+        {"void average(float *x) { kolo_allreduce(x, 4); }\nif (kolo_rank() > 1) average(v);",
+         "2: only some ranks reach this average()"},
+        {"int f(void)\n{\n    if (kolo_rank() > 0) return 0;\n    puts(\"x\");\n    return kolo_barrier();\n}",
+         "5: ranks that leave in line 3"},
         {"if (kolo_rank() == 3) exit(1);\nkolo_broadcast(x, 4);", "2: ranks that leave in line 1"},
-        {"for (int i = 0; i < kolo_rank(); i++) kolo_barrier();", "1: the ranks call this kolo_barrier() a different number"},
-        {"if (kolo_rank() == 0)\n    MPI_Send(&x, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);", "2: nothing in this cell receives what MPI_Send() sends"},
+        {"for (int i = 0; i < kolo_rank(); i++) kolo_barrier();",
+         "1: the ranks call this kolo_barrier() a different number"},
+        {"if (kolo_rank() == 0)\n    MPI_Send(&x, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);",
+         "2: nothing in this cell receives what MPI_Send() sends"},
         {"if (kolo_rank() == 1) kolo_receive(x, 4, 0);", "1: nothing in this cell sends what kolo_receive() waits for"},
-        {"MPI_Recv(&y, 1, MPI_INT, other, 0, c, s);\nMPI_Send(&x, 1, MPI_INT, other, 0, c);", "1: every rank waits in this receive"},
-        {"kolo_compile(m, .optimizer = kolo_distributed(kolo_adam()));\nkolo_fit(m, d, .callbacks = {kolo_metric_average()});",
+        {"MPI_Recv(&y, 1, MPI_INT, other, 0, c, s);\nMPI_Send(&x, 1, MPI_INT, other, 0, c);",
+         "1: every rank waits in this receive"},
+        {"kolo_compile(m, .optimizer = kolo_distributed(kolo_adam()));\nkolo_fit(m, d, .callbacks = "
+         "{kolo_metric_average()});",
          "2: nothing makes the ranks' weights equal"},
         {"kolo_compile(m, .optimizer = kolo_distributed(kolo_adam()));\n"
          "h = kolo_fit(m, d, .callbacks = {kolo_broadcast_variables(0)});\nprintf(\"accuracy %f\", a);",
          "2: the scores of this training are those of each rank's own samples"},
-        {"kolo_compile(m, .optimizer = kolo_distributed(kolo_adam()));\nif (kolo_rank() == 0) kolo_fit(m, d, .callbacks = {b});",
+        {"kolo_compile(m, .optimizer = kolo_distributed(kolo_adam()));\nif (kolo_rank() == 0) kolo_fit(m, d, "
+         ".callbacks = {b});",
          "2: only some ranks reach this kolo_fit()"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -81,7 +90,8 @@ static void correct_forms_meet_silence(void **state)
         "struct shape s = {.rank = 2}; if (s.rank == 2) kolo_barrier();",
         "kolo_compile(m, .optimizer = kolo_distributed(kolo_adam()));\n"
         "kolo_fit(m, d, .callbacks = {kolo_broadcast_variables(0), kolo_metric_average()}); puts(\"accuracy\");",
-        "kolo_compile(m, .optimizer = kolo_distributed(kolo_adam()));\nkolo_fit(m, d, .callbacks = {mine, kolo_throughput()});",
+        "kolo_compile(m, .optimizer = kolo_distributed(kolo_adam()));\nkolo_fit(m, d, .callbacks = {mine, "
+        "kolo_throughput()});",
         "if (kolo_rank() == 0) kolo_fit(m, d);",
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -109,7 +119,8 @@ static size_t count_in_notebook(const char *path, size_t *cells)
     json_t *book = json_load_file(path, 0, &error), *one;
     size_t i, found = 0;
     if (!book) fail_msg("%s: %s", path, error.text);
-    json_array_foreach(json_object_get(book, "cells"), i, one) {
+    json_array_foreach(json_object_get(book, "cells"), i, one)
+    {
         if (strcmp(json_string_value(json_object_get(one, "cell_type")), "code") != 0) continue;
         char *source = source_of(one), *said = said_of(source);
         if (*said) print_message("%s, code cell %zu: %s", path, i, said);
