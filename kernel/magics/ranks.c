@@ -97,6 +97,7 @@ result magic_ranks(session *s, const char *words, const char *name)
         names options = {given.items + 1, given.count - 1, 0};
         double began = seconds_now();
         r = ranks_start(s, count, &options);
+        s->ranks_initialised = false;
         if (!r.failed) say_ranks(s, seconds_now() - began);
     }
     names_free(&given);
@@ -120,6 +121,21 @@ static char *take_list(const char **words)
     return list.size ? text_take(&list) : copy_of("[]");
 }
 
+/* Without kolo_init() the library takes each rank for a process of its own. */
+static void tell_of_init(session *s, const char *code)
+{
+    token_list tokens = tokens_of(code);
+    bool asks = false;
+    for (size_t i = 0; i < tokens.count; i++) {
+        const token *t = &tokens.items[i];
+        asks |= token_is(code, t, "kolo_rank") || token_is(code, t, "kolo_size");
+        s->ranks_initialised |= token_is(code, t, "kolo_init");
+    }
+    tokens_free(&tokens);
+    if (asks && !s->ranks_initialised)
+        print_error(s, "kolo_rank() is 0 and kolo_size() is 1 on every rank until kolo_init(NULL, NULL) has run there\n");
+}
+
 result cell_ranks(session *s, const char *words, const char *body, const char *name)
 {
     if (!ranks_live(s)) {
@@ -132,6 +148,7 @@ result cell_ranks(session *s, const char *words, const char *body, const char *n
     char *code = in_place(s, words, (size_t)(rest - words), body);
     result r = {0};
     if (ranks_choose(s->ranks, list, &problem)) {
+        tell_of_init(s, code);
         s->ranks->choosing = true;
         transcript_begin(&s->ranks->said, &s->out, s->ranks->count);
         r = run_cell(s, code, name);

@@ -103,6 +103,11 @@ def test_values_that_only_the_ranks_have_are_named():
         assert "set by" not in kernel.run("mine").stderr
         assert "loss: set by a %%ranks cell" in kernel.run("mine + loss").stderr
         assert "set by" not in kernel.run("%%ranks\nmine").stderr
+        asked = kernel.run("%%ranks\n#include <kolo.h>\nkolo_rank()")
+        assert asked.value == "[0,1] 0" and "until kolo_init(NULL, NULL) has run" in asked.stderr
+        both = kernel.run("%%ranks\nkolo_init(NULL, NULL); kolo_rank()")
+        assert both.value == "[0] 0\n[1] 1" and "until" not in both.stderr
+        assert "until" not in kernel.run("%%ranks\nkolo_rank()").stderr
     finally:
         kernel.close()
 

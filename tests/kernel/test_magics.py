@@ -84,7 +84,7 @@ def test_wrong_words_are_answered_with_the_usage(kernel, code):
 @pytest.mark.parametrize("code, said", [
     ("%", "a magic's name"), ("%%", "a magic's name"), ("%%time", "the cell is empty"), ("%tim fib(1)", "nearest is %time "),
     ("%frobnicate", "there is no %frobnicate (%lsmagic lists"), ("%matplotlib inline", "there is no %matplotlib here: pictures need no setup"),
-    ("%history", "go through earlier cells"), ("%ls -l", "as in !ls"), ("%%html\n<b>", "kolo_display"), ("%%python\n1", "!python FILE"),
+    ("%history", "go through earlier cells"), ("%ls -l", "as in !ls"), ("%%python\n1", "!python FILE"),
     ("%run x.c", "write %%run"), ("%histry?", "there is no %histry"), ("%who int", "variable, function, type or macro for KIND"),
     ("%%timeit\n%%run\nint main(void) {}", "%%time can stand above"),
     ("%%writefil f\nx", "nearest is %%writefile "), ("%sh ls", "write %%sh"), ("%%cd /", "one %"),

@@ -115,7 +115,7 @@ def test_variables_live_on_at_each_rank(four):
     four.run("%%ranks 1,3\nn += 100;")
     assert four.run("%%ranks\nn").value == "[0] 10\n[1] 111\n[2] 12\n[3] 113"
     assert four.run("%%ranks 2-3\nn").value == four.run("%%ranks [2, 3] n").value == "[2] 12\n[3] 113"
-    assert "'[2' is no list of ranks" in four.run("%%ranks [2\nn").error
+    assert "'[2' is not a list of ranks" in four.run("%%ranks [2\nn").error
     assert four.run("n").value == "0"
 
 
