@@ -59,6 +59,9 @@ typedef struct build {
  * False: `r` is the error, and the session is as it was. */
 bool examine(build *b, result *r);
 
+/* absent.c: names the variables that the cell reads and whose values are not here. */
+void note_absent_values(build *b);
+
 /* keep.c: before a parse, writes variables whose typedef the cell changes by the type that they have. */
 void keep_types(build *b);
 /* Puts back what that has changed, unless the cell has been committed. */

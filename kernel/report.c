@@ -98,7 +98,8 @@ static place locate(const session *s, const char *object, const char *offset)
     return p;
 }
 
-/* The check at a function's end, whether its stack frame is whole, has no line of its own: what stands before it has. */
+/* The check at a function's end, whether its stack frame is whole, has no line of its own: what stands before it has.
+ */
 static place locate_before(const session *s, const char *object, const char *offset)
 {
     enum { STEP = 4, FARTHEST = 64 };
@@ -193,6 +194,12 @@ static void add_variable(entity *e, void *closure)
     text *into = closure;
     if (e->kind != ENTITY_VARIABLE || !e->link || into->size > 600 || outs_name(e->name)) return;
     text_addf(into, "%s%s", into->size ? ", " : "", into->size > 560 ? "…" : e->name);
+}
+
+static void mark_lost(entity *e, void *closure)
+{
+    (void)closure;
+    e->lost = e->kind == ENTITY_VARIABLE && e->link;
 }
 
 static const char *signal_sentence(int number)
@@ -468,6 +475,7 @@ void add_loss(session *s, text *into)
 {
     text lost = {0};
     symbols_each(s->symbols, add_variable, &lost);
+    symbols_each(s->symbols, mark_lost, NULL);
     bool up = replace_worker(s, false);
     text_addf(into, "\nThe process that ran the cells is gone%s; functions, types and includes are kept.",
               up ? " and a new one has taken its place" : "");

@@ -339,46 +339,12 @@ static void begin_part(build *b, const part *which)
     names_add_all(&d->packing, symbols_packing(b->s->symbols));
 }
 
-typedef struct listing {
-    build *b;
-    text names;
-} listing;
-
-static void list_value_at_ranks(entity *e, void *closure)
-{
-    listing *l = closure;
-    bool again = e->defines.count && draft_find(&l->b->draft, e->defines.items[0]);
-    if (!e->at_ranks || e->mark != l->b->mark || again) return;
-    text_addf(&l->names, "%s%s", l->names.size ? ", " : "", e->name);
-    e->at_ranks = false; /* said once */
-}
-
-/* A variable that a %%ranks cell has set is zero in the cells that run here. */
-static void note_values_at_ranks(build *b)
-{
-    listing l = {.b = b};
-    bool there = ranks_chosen(b->s);
-    for (size_t i = 0; i < b->draft.count; i++) {
-        entity *e = b->draft.items[i].what;
-        if (e->kind == ENTITY_VARIABLE && e->defined) e->at_ranks = there;
-    }
-    if (!there) symbols_each(b->s->symbols, list_value_at_ranks, &l);
-    if (l.names.size) {
-        char *said = format_text("%s: set by a %%%%ranks cell, on the ranks; here it is 0. %%%%ranks in the first line "
-                                 "runs a cell there\n",
-                                 l.names.data);
-        print_error(b->s, said);
-        free(said);
-    }
-    text_free(&l.names);
-}
-
 static result run_examined(build *b)
 {
     result r = {0};
     char *path = NULL;
     name_all(b);
-    if (b->draft.has_code) note_values_at_ranks(b);
+    if (b->draft.has_code) note_absent_values(b);
     if (build_and_load(b, &path, &r)) {
         bool runs = b->draft.has_code;
         commit(b);

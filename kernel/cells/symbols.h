@@ -37,6 +37,7 @@ typedef struct entity {
     bool threads;    /* each thread has its own */
     bool is_const, is_volatile, is_atomic; /* of a variable's type, or of an array's elements; is_atomic: the type */
     bool of_outs;    /* outs.h has made it */
+    bool lost;       /* with the process that held its value */
     bool at_ranks;   /* a cell for the ranks has given it its value there; here it has had none */
     bool gone;       /* while a cell is built: what it changes leaves this variable no meaning */
     unsigned serial; /* the cell that made it */

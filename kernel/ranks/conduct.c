@@ -129,7 +129,8 @@ static void ask_user(ranks *r, int rank)
     session *s = r->s;
     transcript_end(&r->said, rank);
     output_flush(&s->out);
-    char *prompt = format_text("rank %d: ", rank), *line = s->front.ask(s->front.self, prompt);
+    const char *question = r->peers[rank].question;
+    char *prompt = format_text("rank %d: %s", rank, question ? question : ""), *line = s->front.ask(s->front.self, prompt);
     r->peers[rank].asks = false;
     peer_tell(r, rank, (message){.kind = RANK_INPUT, .code = line ? 0 : -1}, line, line ? strlen(line) + 1 : 0);
     double now = seconds_now();

@@ -18,6 +18,7 @@ typedef struct peer {
     bool chosen;   /* the present cell is for it */
     bool running;  /* the cell runs there */
     bool asks;     /* it waits for a line of input */
+    char *question; /* the line that its stdout has begun, for who answers */
     bool silent;   /* it has not been heard of for too long */
     bool asked_where;
     double heard;  /* when it last said something */

@@ -2,14 +2,14 @@
 told with. One kernel runs each table in order."""
 from kernel.driver import Kernel, check
 
-START = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>"
+START = "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>"
 
 CELLS = [
     (START, {}),
     # what was never set
     ('void f(void) { int u; if (u) puts("one"); else puts("other"); }\nf();', {"err": "u has no value yet: give it one where it is declared, u = 0", "out_has": "o"}),
     ("int largest(int n, const int *a) { int max; for (int i = 0; i < n; i++) if (a[i] > max) max = a[i]; return max; }",
-     {"err": "on some way through the code max gets no value"}),
+     {"err": "on some paths max is used before it has a value"}),
     # indices
     ("int arr[5]; int k = 7; arr[k] = 3;", {"error": ["index 7 is outside of 'arr' (int[5]), which has the elements [0] to [4], at In[k]:1"]}),
     ("int get(int i) { int loc[4] = {1, 2, 3, 4}; return loc[i]; }\nget(-1)", {"error": ["index -1 is outside of 'loc' (int[4])", "in get()"]}),
@@ -56,6 +56,14 @@ CELLS = [
     ("void fill(char *to, int n) { for (int i = 0; i < n; i++) to[i] = 'a'; }", {}),
     ("int smash(int n)\n{\n    char b[8];\n    fill(b, n);\n    return b[3];\n}\nsmash(64);",
      {"error": ["over its own stack frame, at In[k]:5", "in smash()"], "lost": True}),
+    # a value that went with its process
+    ("int first_lost = 4, second_lost = 5, third_lost = 6;", {}),
+    ("abort();", {"error": ["Aborted"], "any": True, "any_loss": True}),
+    ("raise(9);", {"any": True, "any_loss": True}),
+    ("first_lost", {"value": "0", "err": "first_lost: lost with the process that held the value, and 0 until its cell runs again"}),
+    ("first_lost + k", {"value": "0", "err": "k: lost with"}),
+    ("second_lost = 9; second_lost", {"value": "9", "no_err": True}),
+    ("int third_lost = 6; third_lost", {"value": "6", "no_err": True}),
     ("%ranks 3000", {"error": ["3000 ranks are too many for the"]}),
 ]
 
@@ -65,7 +73,9 @@ def test_cells():
     try:
         for code, expected in CELLS:
             try:
-                check(kernel.run(code), expected)
+                outcome = kernel.run(code)
+                check(outcome, expected)
+                assert not (expected.get("no_err") and outcome.stderr), outcome.stderr
             except AssertionError as wrong:
                 raise AssertionError(f"{code!r}: {wrong}") from None
     finally:
