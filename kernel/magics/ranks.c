@@ -133,7 +133,8 @@ static void tell_of_init(session *s, const char *code)
     }
     tokens_free(&tokens);
     if (asks && !s->ranks_initialised)
-        print_error(s, "kolo_rank() is 0 and kolo_size() is 1 on every rank until kolo_init(NULL, NULL) has run there\n");
+        print_error(s,
+                    "kolo_rank() is 0 and kolo_size() is 1 on every rank until kolo_init(NULL, NULL) has run there\n");
 }
 
 result cell_ranks(session *s, const char *words, const char *body, const char *name)

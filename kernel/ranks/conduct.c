@@ -130,7 +130,8 @@ static void ask_user(ranks *r, int rank)
     transcript_end(&r->said, rank);
     output_flush(&s->out);
     const char *question = r->peers[rank].question;
-    char *prompt = format_text("rank %d: %s", rank, question ? question : ""), *line = s->front.ask(s->front.self, prompt);
+    char *prompt = format_text("rank %d: %s", rank, question ? question : ""),
+         *line = s->front.ask(s->front.self, prompt);
     r->peers[rank].asks = false;
     peer_tell(r, rank, (message){.kind = RANK_INPUT, .code = line ? 0 : -1}, line, line ? strlen(line) + 1 : 0);
     double now = seconds_now();
