@@ -138,7 +138,7 @@ $(BUILD)/obj/kernel/worker/limits.o: EXTRA += -fno-sanitize=all
 # What cells and their libraries see of it, beside the calls that stand in front of the C library's (the linker exports
 # those by itself): any other name of the worker's would be taken for a learner's or a library's own.
 # All is bound at the start: a handler of a fault cannot bind in memory that a cell has written over.
-WORKER_SEEN = $(patsubst %,-Wl$(comma)--export-dynamic-symbol='%',kolo_cell_* MPI_* atexit at_quick_exit pthread_atfork _edata _end)
+WORKER_SEEN = $(patsubst %,-Wl$(comma)--export-dynamic-symbol='%',kolo_cell_* __ubsan_handle_* MPI_* atexit at_quick_exit pthread_atfork _edata _end)
 $(BUILD)/bin/kolo-worker: $(call object,$(WORKER_SRC))
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) $(WORKER_SEEN) -Wl,-z,now -o $@ $^ -ldl -lm -pthread
@@ -226,6 +226,10 @@ $(BUILD)/tests/kernel/cells/split_test: $(call object,$(addprefix kernel/cells/,
 $(BUILD)/tests/kernel/worker/protocol_test: $(call object,kernel/worker/protocol.c kernel/ending.c)
 $(BUILD)/tests/kernel/ranks/wire_test: $(call object,kernel/ranks/wire.c kernel/cells/text.c)
 $(BUILD)/tests/kernel/ranks/wire_test: LIBRARIES = -lzmq
+
+$(BUILD)/tests/kernel/mistakes/distributed_test: EXTRA = -Ikernel -isystem $(LLVM)/include
+$(BUILD)/tests/kernel/mistakes/distributed_test: $(call object,$(addprefix kernel/,mistakes/distributed.c mistakes/add.c \
+    $(addprefix cells/,text.c lexer.c split.c declare.c symbols.c)))
 
 # A test that does not compile is a failed test: -k, and the runner finds its program missing. exec, so that a signal to
 # make reaches the runner, which then lists what it did not reach.

@@ -369,12 +369,14 @@ static void tell_guard(machine *m, bool runs)
 void machine_begin(machine *m, uint32_t kind, const void *payload, size_t size, bool asks)
 {
     int ends[2] = {-1, -1};
+    if (m->input_file) asks = false;
     if (asks && pipe2(ends, O_CLOEXEC)) asks = false;
-    if (!asks) ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (m->input_file) ends[0] = open(m->input_file, O_RDONLY | O_CLOEXEC);
+    if (!asks && ends[0] < 0) ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     free(m->culled);
     m->culled = NULL;
     m->input = ends[1];
-    m->asks = asks;
+    m->asks = m->out->holds = asks;
     m->running = true;
     tell_guard(m, true);
     send_request(m, (message){.kind = kind}, payload, size, &ends[0]);
@@ -383,7 +385,7 @@ void machine_begin(machine *m, uint32_t kind, const void *payload, size_t size, 
 
 outcome machine_finish(machine *m, outcome result)
 {
-    m->running = false;
+    m->running = m->out->holds = false;
     tell_guard(m, false);
     if (result == OUTCOME_ANSWER) {
         m->wall += m->last.wall;
@@ -468,6 +470,7 @@ void machine_close(machine *m)
     free(m->folder);
     free(m->payload);
     free(m->culled);
+    free(m->input_file);
 }
 
 char *machine_folder(const machine *m)

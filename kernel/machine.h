@@ -22,6 +22,7 @@ typedef struct machine {
     pid_t guard, worker;  /* 0: none */
     int guard_socket, control, wake, out_pipe, error_pipe;
     int input;            /* the write end of the running cell's stdin, or -1 */
+    char *input_file;     /* what the cell reads instead of asking; NULL: nothing */
     bool asks;            /* the cell's reads may be put to the user */
     bool orphans_ended;   /* the guard is gone, and what it left has been ended */
     bool unsent;          /* the last request could not be sent: `last` and `payload` say why */

@@ -2,8 +2,10 @@
 #include "session.h"
 #include "folder.h"
 #include "debug/debugger.h"
+#include "cells/spelling.h"
 #include "expressions.h"
 #include "magics/magics.h"
+#include "outs.h"
 #include "ranks/ranks.h"
 
 #include <libgen.h>
@@ -85,7 +87,7 @@ static void find_flags(session *s)
         "-Wno-misleading-indentation -Wno-null-dereference -Wno-missing-declarations -Wno-unknown-pragmas "
         "-Wno-incompatible-library-redeclaration "
         "-Wno-gnu-folding-constant -Wno-error=implicit-int -Werror=int-conversion -Werror=incompatible-pointer-types "
-        "-Wunused-value -Wtautological-unsigned-zero-compare";
+        "-Wunused-value -Wtautological-unsigned-zero-compare -Wconditional-uninitialized";
     char *words = copy_of(fixed), *kolo = package_flags(s, "--cflags", "kolo"),
          *mpi = package_flags(s, "--cflags", "ompi-c");
     add_words(&s->base_flags, words);
@@ -121,12 +123,43 @@ static void open_history(session *s)
     free(path);
 }
 
+char *in_path(const char *name)
+{
+    const char *path = getenv("PATH");
+    char *copy = copy_of(path ? path : ""), *rest, *found = NULL;
+    for (char *one = strtok_r(copy, ":", &rest); one && !found; one = strtok_r(NULL, ":", &rest)) {
+        found = format_text("%s/%s", one, name);
+        if (access(found, X_OK) == 0) continue;
+        free(found);
+        found = NULL;
+    }
+    free(copy);
+    return found;
+}
+
+/* With it a sanitizer's report names lines. */
+static void add_symbolizer(names *environment)
+{
+    static const char *const programs[] = {"llvm-symbolizer-19", "llvm-symbolizer", "addr2line", NULL};
+    static const char *const sanitizers[] = {"ASAN", "MSAN", "TSAN", "UBSAN", NULL};
+    char *path = NULL;
+    for (const char *const *one = programs; *one && !path; one++) path = in_path(*one);
+    for (const char *const *one = sanitizers; *one && path; one++) {
+        char *name = format_text("%s_SYMBOLIZER_PATH", *one), *line = format_text("%s=%s", name, path);
+        if (!getenv(name)) names_add(environment, line);
+        free(name);
+        free(line);
+    }
+    free(path);
+}
+
 /* For cells and the programs they start. */
 static void set_environment(session *s)
 {
     static const char *const plain[] = {"PAGER=cat", "GIT_PAGER=cat", "PYTHONUNBUFFERED=1", NULL};
     display_tell(&s->display, s->library, s->folder, &s->machine.environment);
     names_add_words(&s->machine.environment, plain);
+    add_symbolizer(&s->machine.environment);
 }
 
 static void drain_for_display(void *closure)
@@ -242,6 +275,7 @@ void session_close(session *s)
     journal_clear(&s->journal);
     json_decref(s->value);
     loads_clear(s);
+    outs_clear(s);
     folder_remove_session(s->folder); /* a cell may have ended the guard, which would have done it */
     for (size_t i = 0; i < s->source_count; i++) {
         free(s->sources[i].name);
@@ -334,9 +368,21 @@ static bool blank(const char *code)
     return code[strspn(code, " \t\r\n;")] == 0;
 }
 
-char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions,
+/* What %%stdin has written was for the cell behind it. */
+static void forget_input(session *s)
+{
+    bool keep = s->input_given;
+    s->input_given = false;
+    if (keep || !s->machine.input_file) return;
+    unlink(s->machine.input_file);
+    free(s->machine.input_file);
+    s->machine.input_file = NULL;
+}
+
+char *session_execute(session *s, const char *written, bool silent, bool store, const char *user_expressions,
                       bool allow_stdin)
 {
+    char *code = plain_line_ends(written);
     cell_begins(s);
     bool counted = store && !silent && !blank(code);
     if (counted) s->count++;
@@ -357,6 +403,7 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
     machine_drain(&s->machine);
     output_end(&s->out);
     journal_end(&s->journal, r.failed);
+    forget_input(s);
     for (size_t i = before; i < s->source_count; i++) s->sources[i].ran = !r.failed;
     if (counted) history_add(&s->history, s->count, code, json_string_value(json_object_get(s->value, "text/plain")));
     json_t *reply = reply_of(s, &r, user_expressions);
@@ -364,6 +411,7 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
     json_decref(reply);
     result_free(&r);
     free(name);
+    free(code);
     compiler_precompile(&s->compiler, s->prefix);
     compiler_prepare(&s->compiler);
     machine_take_wake(&s->machine);

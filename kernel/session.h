@@ -71,7 +71,10 @@ struct session {
     names manuals; /* pages that were asked for: manual.c */
     unsigned count, serial;
     bool allow_stdin, silent;
+    bool ranks_initialised; /* a cell for the ranks that there are now has named kolo_init() */
+    bool input_given; /* by this cell, for the next one: %%stdin */
     unsigned word_line, word_column; /* where the words of the magic that runs stand in its cell; from 1 and 0 */
+    struct outs *outs; /* outs.h; NULL: none was kept yet */
     json_t *value; /* the bundle of the last trailing expression; NULL: none */
     pthread_mutex_t busy; /* lock.c: of the processes, what they print, and the compiler */
     pthread_mutex_t knowledge; /* of symbols, sources, history and the analysers; taken after `busy` */
@@ -139,6 +142,9 @@ cell_fate fate_of(void *closure, const char *cell_name);
 
 /* The memory of the session's worker, for value.h. */
 memory worker_memory(session *s);
+
+/* Where an executable of that name is, by PATH; NULL: nowhere. The caller frees. */
+char *in_path(const char *name);
 
 /* Prints on the cell's own streams. */
 void print_out(session *s, const char *words);

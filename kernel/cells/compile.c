@@ -19,17 +19,14 @@ static const char *const code_flags[] = {
     "-w",        NULL};
 
 /* A fault stays a fault, at its line, with those that led there. */
-static const char *const fault_flags[] = {"-fno-delete-null-pointer-checks",
-                                          "-fno-finite-loops",
-                                          "-mllvm",
-                                          "-replexitval=never", /* what a loop adds up is not worked out beforehand */
-                                          "-fasynchronous-unwind-tables",
-                                          "-fno-omit-frame-pointer",
-                                          "-fno-optimize-sibling-calls",
-                                          "-fsanitize=integer-divide-by-zero,unreachable",
-                                          "-fsanitize-trap=integer-divide-by-zero,array-bounds,unreachable",
-                                          "-fstack-protector-strong",
-                                          NULL};
+static const char *const fault_flags[] = {
+    "-fno-delete-null-pointer-checks", "-fno-finite-loops", "-mllvm",
+    "-replexitval=never", /* what a loop adds up is not worked out beforehand */
+    "-fasynchronous-unwind-tables", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls",
+    "-fsanitize=integer-divide-by-zero,unreachable", "-fsanitize-trap=integer-divide-by-zero,unreachable",
+    "-fno-sanitize-recover=array-bounds", "-fstack-protector-strong",
+    /* A branch on what was never set goes one way or the other, not nowhere. */
+    "-ftrivial-auto-var-init=pattern", "-ftrivial-auto-var-init-max-size=4096", "-mllvm", "-trap-unreachable", NULL};
 
 void flags_add(names *list, const char *flag)
 {
@@ -154,6 +151,23 @@ bool flags_want_speed(const names *flags)
     return fast;
 }
 
+bool flags_sanitize(const names *flags)
+{
+    bool found = false;
+    for (size_t i = 0; i < flags->count; i++) found |= !strncmp(flags->items[i], "-fsanitize=", 11);
+    return found;
+}
+
+bool flags_are_c23(const names *flags)
+{
+    bool found = false;
+    for (size_t i = 0; i < flags->count; i++) {
+        const char *flag = flags->items[i];
+        if (!strncmp(flag, "-std=", 5)) found = strstr(flag, "2x") || strstr(flag, "23") || strstr(flag, "2y");
+    }
+    return found;
+}
+
 void flags_keep_faults(names *list, const names *given)
 {
     names_add_words(list, fault_flags);
@@ -170,6 +184,7 @@ static names command(const compiler *c, const char *language)
     names_add(&list, c->debugging ? "-g" : "-gline-tables-only");
     if (c->debugging) names_add(&list, "-fno-eliminate-unused-debug-types");
     names_add_words(&list, code_flags);
+    if (flags_sanitize(&c->flags)) names_add(&list, "-fno-sanitize=all"); /* its runtime is in programs alone */
     flags_keep_faults(&list, &c->flags);
     names_add(&list, "-x");
     names_add(&list, language);
@@ -347,7 +362,7 @@ static char *link_object(compiler *c, const char *object, char **problem)
     names list = {0};
     const char *const start[] = {"ld", "-shared", "--eh-frame-hdr", "-z", "now", "--hash-style=gnu",
                                  "--no-ld-generated-unwind-info",
-        /* Two mappings a cell, not five: a process may have 65,530. */
+                                 /* Two mappings a cell, not five: a process may have 65,530. */
                                  "-z", "noseparate-code", "-z", "norelro", "-o", library, object, NULL};
     names_add_words(&list, start);
     names_add_all(&list, &c->link_flags);

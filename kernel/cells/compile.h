@@ -29,6 +29,10 @@ void flags_add(names *list, const char *flag);
 
 /* Is the last -O among them one that asks for all the speed there is? */
 bool flags_want_speed(const names *flags);
+/* Is there a -fsanitize= among them? */
+bool flags_sanitize(const names *flags);
+/* Is the language that they choose C23, or a later draft? */
+bool flags_are_c23(const names *flags);
 /* Adds what keeps a fault a fault however the code is optimised. `given`: the user's, who may want speed instead. */
 void flags_keep_faults(names *list, const names *given);
 

@@ -187,6 +187,24 @@ static void complete_behind(const writing *w, const char *head, matches *into)
     free(plain);
 }
 
+bool complete_through_pointer(const writing *w, matches *into)
+{
+    char *head = copy_of_bytes(w->code, w->word - 1), *arrow = format_text("%s->", head);
+    matches found = {0};
+    complete_behind(w, arrow, &found);
+    for (size_t i = 0; i < found.count; i++) {
+        const match *m = &found.items[i];
+        char *name = format_text("->%s", m->name);
+        if (!strcmp(m->type, "property")) match_add(into, LOCAL, name, m->type, m->signature);
+        free(name);
+    }
+    bool any = into->count > 0;
+    matches_free(&found);
+    free(arrow);
+    free(head);
+    return any;
+}
+
 void complete_c(const writing *w, matches *into)
 {
     char *head = copy_of_bytes(w->code, w->word), *element = of_element(head), *type = wanted_type(w);

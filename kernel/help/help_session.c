@@ -140,7 +140,7 @@ char *describe_entity(const inquiry *ask, const entity *e)
         p.signature = tidy(copy_of(whole ? at.text : e->shown ? e->shown : e->name ? e->name : ""));
     }
     if (e->kind == ENTITY_FUNCTION && !e->defined) text_add(&p.facts, "declared, not defined yet\n");
-    if (e->unfit) text_addf(&p.facts, "cannot run as things are: %s\n", e->unfit);
+    if (e->unfit) text_addf(&p.facts, "cannot be called at present: %s\n", e->unfit);
     if (e->kind == ENTITY_MACRO) {
         char *facts = e->name ? macro_facts(ask->s, e->name) : NULL;
         text_add(&p.facts, facts ? facts : "");

@@ -133,7 +133,8 @@ static void ask_user(ranks *r, int rank)
     session *s = r->s;
     transcript_end(&r->said, rank);
     output_flush(&s->out);
-    char *prompt = format_text("rank %d: ", rank);
+    const char *question = r->peers[rank].question;
+    char *prompt = format_text("rank %d: %s", rank, question ? question : "");
     cell_waits(s);
     char *line = s->front.ask(s->front.self, prompt);
     cell_goes_on(s);
@@ -177,7 +178,8 @@ static void remark(course *c)
     }
     if (!waiting || passed > REMARK_AFTER + 1) {
         char *places_now = ranks_places(r, run), *through = ranks_named(r, done);
-        char *line = format_text("still running: %s; %s finished a while ago: is it waited for? (interrupt ends it)\n",
+        char *line = format_text("still running: %s; %s finished a while ago, and the others may be waiting for it "
+                                 "(interrupt ends the cell)\n",
                                  places_now, through);
         print_error(r->s, line);
         output_flush(&r->s->out);

@@ -70,7 +70,7 @@ static result failure_of(ranks *r, const peer *p)
     if (p->problem && !p->ended) return error_result("RankError", "%s", p->problem);
     if (p->silent && !p->ended)
         return error_result("RankError",
-                            "not heard of for 4 seconds: its process on %s was stopped, or the way to it is cut",
+                            "no message for 4 seconds: its process on %s was stopped, or the network connection is cut",
                             p->host ? p->host : "its host");
     if (p->end.ending < 0) return load_failure(r->s, p->end.frames);
     if (!p->end.survived && p->end.ending == ENDING_SIGNAL && p->end.code == SIGSTOP)
@@ -151,7 +151,8 @@ result ranks_interrupted(ranks *r)
     result e = {0};
     if (stuck) {
         char *list = ranks_places(r, which), *again = ranks_again(r);
-        e = error_result("KeyboardInterrupt", "interrupted; could not be stepped out of: %s", list);
+        e = error_result("KeyboardInterrupt", "interrupted; these ranks could not be stopped within their call: %s",
+                         list);
         text_addf(&e.traceback, "\n%s", again);
         free(list);
         free(again);

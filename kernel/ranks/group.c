@@ -135,7 +135,11 @@ static void obey(ranks *r, int rank, letter *l)
         break;
     case RANK_READY: p->ready = true; break;
     case RANK_PUBLISH: publish(r, rank, l); break;
-    case RANK_ASK: p->asks = true; break;
+    case RANK_ASK:
+        p->asks = true;
+        free(p->question);
+        p->question = copy_of(l->size ? l->payload : "");
+        break;
     case RANK_DONE: note_end(p, l, true); break;
     case RANK_DIED: note_end(p, l, false); break;
     case RANK_WHERE:
@@ -233,6 +237,7 @@ static void free_peers(ranks *r)
     for (int i = 0; i < r->count; i++) {
         free(r->peers[i].host);
         free(r->peers[i].where);
+        free(r->peers[i].question);
         free((char *)(uintptr_t)r->peers[i].end.frames);
     }
     free(r->peers);

@@ -23,7 +23,7 @@ enum {
 
 typedef enum owner { OWNER_CELL, OWNER_OURS, OWNER_LIBRARY, OWNER_ENTRY, OWNER_OTHER } owner;
 
-static const char *cells_folder(void)
+const char *cells_folder(void)
 {
     static char folder[256];
     if (!*folder) {

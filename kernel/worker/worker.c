@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "worker/worker.h"
 #include "worker/clock.h"
+#include "worker/heap.h"
 #include "worker/statics.h"
 
 #include <dlfcn.h>
@@ -102,6 +103,15 @@ static _Noreturn void end_child(void)
     _exit(running.ending == ENDING_EXIT ? running.code : 0);
 }
 
+static void look_at_heap(void)
+{
+    if (running.ending != ENDING_RETURNED) return;
+    const char *said = heap_look();
+    if (!said || !running.frames) return;
+    running.missing = said;
+    running.ending = ENDING_REFUSED;
+}
+
 /* The one place from which cells are entered and to which they are stepped out. */
 void kolo_cell_enter(cell_function function, char *const *arguments);
 __attribute__((noinline)) void kolo_cell_enter(cell_function function, char *const *arguments)
@@ -113,6 +123,7 @@ __attribute__((noinline)) void kolo_cell_enter(cell_function function, char *con
     running.missing = NULL;
     running.smashed = 0;
     running.entry = __builtin_frame_address(0);
+    heap_begin();
     clock_begin();
     if (sigsetjmp(running.out, 1) == 0) {
         running.active = 1;
@@ -122,6 +133,7 @@ __attribute__((noinline)) void kolo_cell_enter(cell_function function, char *con
     running.active = 0;
     clock_end();
     if (getpid() != running.process) end_child();
+    look_at_heap();
     if (running.ending != ENDING_RETURNED) release_streams();
     flush_output();
     relax_process();

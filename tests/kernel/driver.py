@@ -38,6 +38,7 @@ class Outcome:
     def __init__(self):
         self.stdout = self.stderr = ""
         self.order, self.errors, self.results, self.displays, self.messages = [], [], [], [], []
+        self.questions = []  # what the input box was opened with
         self.reply = None
         self.seconds = 0.0
 
@@ -140,7 +141,7 @@ class Kernel:
         answers = list(answers)
         while True:
             if answers:
-                self._answer(answers, request)
+                self._answer(answers, request, outcome)
             try:
                 message = patience.message(self.client.get_iopub_msg, 0.05 if answers else timeout)
             except queue.Empty:
@@ -159,13 +160,14 @@ class Kernel:
             outcome.seconds -= interrupt_after
         return outcome
 
-    def _answer(self, answers, request):
+    def _answer(self, answers, request, outcome):
         """A question of an earlier cell, which was interrupted, is not answered."""
         try:
             question = patience.message(self.client.get_stdin_msg, 0.05)
         except queue.Empty:
             return
         if question["parent_header"].get("msg_id") == request:
+            outcome.questions.append(question["content"]["prompt"])
             self.client.input(answers.pop(0))
 
     def _reply(self, request):

@@ -124,16 +124,16 @@ def test_variables_live_on_at_each_rank(four):
     four.run("%%ranks 1,3\nn += 100;")
     assert four.run("%%ranks\nn").value == "[0] 10\n[1] 111\n[2] 12\n[3] 113"
     assert four.run("%%ranks 2-3\nn").value == four.run("%%ranks [2, 3] n").value == "[2] 12\n[3] 113"
-    assert "'[2' is no list of ranks" in four.run("%%ranks [2\nn").error
+    assert "'[2' is not a list of ranks" in four.run("%%ranks [2\nn").error
     assert four.run("n").value == "0"
 
 
 @pytest.mark.parametrize("words, sentence", [
     ("4", "there is no rank 4: the ranks are 0 to 3"),
     ("0,9", "there is no rank 9"),
-    ("2-1", "wanted the lower one first"),
-    ("1-", "wanted one like 0,3 or 0-3"),
-    ("1;2", "wanted one like 0,3 or 0-3"),
+    ("2-1", "write the lower number first"),
+    ("1-", "write one like 0,3 or 0-3"),
+    ("1;2", "write one like 0,3 or 0-3"),
 ])
 def test_a_rank_that_is_not_there(four, words, sentence):
     outcome = four.run(f"%%ranks {words}\nrank")
@@ -225,7 +225,7 @@ def test_a_cap_on_what_is_printed(four):
 
 def test_input_is_asked_for_by_rank(four):
     outcome = four.run('%%ranks 1\nint given; printf("how many? "); scanf("%d", &given);\ngiven + rank', answers=["41"])
-    assert outcome.value == "[1] 42" and outcome.stdout == "[1] how many? \n"
+    assert outcome.value == "[1] 42" and outcome.questions == ["rank 1: how many? "]
     outcome = four.run('%%ranks\nint got = scanf("%d", &rank);\ngot')
     assert outcome.value == "[0-3] -1" and outcome.seconds < 2
 
