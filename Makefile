@@ -45,6 +45,7 @@ RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c ke
 KERNEL_SRC  := $(wildcard $(addprefix kernel/,*.c $(addsuffix /*.c,cells mistakes values help export magics debug))) \
                $(filter-out kernel/ranks/rank.c kernel/ranks/join.c,$(wildcard kernel/ranks/*.c)) \
                kernel/worker/protocol.c kernel/worker/family.c kernel/worker/segments.c
+JUPYTER_SRC := $(wildcard kernel/jupyter/*.cpp)
 PROGRAM_SRC := $(wildcard source_code/*/*.c)
 TEST_SRC    := $(sort $(shell find tests/ext tests/kernel -name '*_test.c'))
 
@@ -55,7 +56,7 @@ BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(BUILD
            $(BUILD)/bin/kolo-what-if $(BUILD)/bin/kolo-board $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker $(BUILD)/bin/kolo-rank \
            $(BUILD)/lib/kolo-program.o $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
 OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(ZMQ_SRC) $(CURL_SRC) $(HWLOC_SRC) $(DATA_SRC) $(WHATIF_SRC) $(BOARD_SRC) $(LAUNCH_SRC) \
-                         $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) kernel/xeus.cpp kernel/linked/program.c)
+                         $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) $(JUPYTER_SRC) kernel/linked/program.c)
 TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 SPEC    := $(BUILD)/share/jupyter/kernels/kolo/kernel.json
 
@@ -126,14 +127,15 @@ $(BUILD)/bin/kolo-board: $(call object,$(BOARD_SRC))
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ -lmicrohttpd -lcurl -ljansson
 
-# The kernel: C, but for the adapter to xeus. The worker runs the learner's code and links nothing but the C library.
+# The kernel: C, but for Jupyter's protocol, which is C++ (xeus's messages over ZeroMQ). The worker runs the learner's
+# code and links nothing but the C library.
 LLVM := /usr/lib/llvm-19
 $(call object,$(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC))): EXTRA = -Ikernel -isystem $(LLVM)/include
-$(BUILD)/obj/kernel/xeus.o: kernel/xeus.cpp $(BUILD)/flags
+$(BUILD)/obj/kernel/jupyter/%.o: kernel/jupyter/%.cpp $(BUILD)/flags
 	$(call say,CXX)
 	$(Q)$(COMPILE_CXX)
 	$(call note,$(COMPILE_CXX))
-$(BUILD)/bin/kolo-kernel: $(call object,$(KERNEL_SRC) kernel/xeus.cpp)
+$(BUILD)/bin/kolo-kernel: $(call object,$(KERNEL_SRC) $(JUPYTER_SRC))
 	$(call say,LINK)
 	$(Q)$(CXX) $(CFLAGS) -o $@ $^ -lxeus -lzmq -lcrypto -luuid -ljansson -L$(LLVM)/lib -lclang-19 -pthread
 # A sanitizer's runtime calls these before it is ready for what it has built into others.
@@ -141,7 +143,7 @@ $(BUILD)/obj/kernel/worker/limits.o: EXTRA += -fno-sanitize=all
 # What cells and their libraries see of it, beside the calls that stand in front of the C library's (the linker exports
 # those by itself): any other name of the worker's would be taken for a learner's or a library's own.
 # All is bound at the start: a handler of a fault cannot bind in memory that a cell has written over.
-WORKER_SEEN = $(patsubst %,-Wl$(comma)--export-dynamic-symbol='%',kolo_cell_* MPI_* atexit at_quick_exit pthread_atfork _edata _end)
+WORKER_SEEN = $(patsubst %,-Wl$(comma)--export-dynamic-symbol='%',kolo_cell_* __ubsan_handle_* MPI_* atexit at_quick_exit pthread_atfork _edata _end)
 $(BUILD)/bin/kolo-worker: $(call object,$(WORKER_SRC))
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) $(WORKER_SEEN) -Wl,-z,now -o $@ $^ -ldl -lm -pthread
@@ -227,13 +229,20 @@ data: build  ## fetch MNIST, Fashion-MNIST, CIFAR-10 and HIGGS into KOLO_DATA, o
 $(filter-out $(SHIM_TESTS),$(TESTS)): $(BUILD)/%: %.c $(LIBKOLO)
 	$(call say,CC)
 	$(Q)$(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -D_GNU_SOURCE= -Itests -MMD -MP $< $(filter %.o,$^) -o $@ \
-	    -L$(BUILD)/lib -lkolo -lcmocka -lm -lz -llzma -ljansson -Wl,-rpath,$(abspath $(BUILD)/lib)
+	    -L$(BUILD)/lib -lkolo -lcmocka -lm -lz -llzma -ljansson $(LIBRARIES) -Wl,-rpath,$(abspath $(BUILD)/lib)
 # Tests of kolorun's parts are linked with them; main stays out.
 $(filter $(BUILD)/tests/ext/launch/%,$(TESTS)): $(call object,$(filter-out %/main.c %/kolorun.c,$(LAUNCH_SRC)))
 
-# The splitter needs nothing of the kernel but these.
-$(BUILD)/tests/kernel/cells/split_test: EXTRA = -Ikernel
+# The parts of the kernel that these tests are about need nothing else of it.
+$(filter $(BUILD)/tests/kernel/%,$(TESTS)): EXTRA = -Ikernel
 $(BUILD)/tests/kernel/cells/split_test: $(call object,$(addprefix kernel/cells/,text.c lexer.c split.c declare.c))
+$(BUILD)/tests/kernel/worker/protocol_test: $(call object,kernel/worker/protocol.c kernel/ending.c)
+$(BUILD)/tests/kernel/ranks/wire_test: $(call object,kernel/ranks/wire.c kernel/cells/text.c)
+$(BUILD)/tests/kernel/ranks/wire_test: LIBRARIES = -lzmq
+
+$(BUILD)/tests/kernel/mistakes/distributed_test: EXTRA = -Ikernel -isystem $(LLVM)/include
+$(BUILD)/tests/kernel/mistakes/distributed_test: $(call object,$(addprefix kernel/,mistakes/distributed.c mistakes/add.c \
+    $(addprefix cells/,text.c lexer.c split.c declare.c symbols.c)))
 
 # A test that does not compile is a failed test: -k, and the runner finds its program missing. exec, so that a signal to
 # make reaches the runner, which then lists what it did not reach.

@@ -22,6 +22,13 @@ typedef struct part {
     long *values; /* C to evaluate at the end, and where to */
 } part;
 
+/* A variable whose typedef gets another meaning: what it was declared as before. */
+typedef struct retyped {
+    entity *variable;
+    char *type, *declaration;
+    names rests;
+} retyped;
+
 typedef struct build {
     session *s;
     draft draft;
@@ -33,6 +40,8 @@ typedef struct build {
     size_t link_count, link_capacity;
     names owned;     /* strings that `links` points to */
     names dropped;   /* keys of variables that go when the cell is committed */
+    retyped *kept;   /* put back when the cell fails */
+    size_t kept_count, kept_capacity;
     names missing;   /* variables that are declared and that nothing defines yet */
     misfit *misfits;
     size_t misfit_count, misfit_capacity;
@@ -49,6 +58,16 @@ typedef struct build {
 /* examine.c: parses, and says what is wrong; finds what earlier cells' functions and variables have to do with it.
  * False: `r` is the error, and the session is as it was. */
 bool examine(build *b, result *r);
+
+/* absent.c: names the variables that the cell reads and whose values are not here. */
+void note_absent_values(build *b);
+
+/* keep.c: before a parse, writes variables whose typedef the cell changes by the type that they have. */
+void keep_types(build *b);
+/* Puts back what that has changed, unless the cell has been committed. */
+void free_kept(build *b);
+/* How later cells will see that variable; the caller frees. */
+char *variable_declaration(const entity *e);
 
 /* How later cells will see what the cell declares. */
 void declare_items(build *b);

@@ -2,6 +2,7 @@
 #include "ending.h"
 
 #include <signal.h>
+#include <string.h>
 #include <sys/wait.h>
 
 static ended death_of(const machine *m)
@@ -39,4 +40,19 @@ ended ending_of(const machine *m, bool died)
                    .frames = m->payload,
                    .frames_size = m->payload_size,
                    .survived = true};
+}
+
+static const char *string_next(const char **at, const char *end)
+{
+    const char *here = *at, *last = here && here < end ? memchr(here, 0, (size_t)(end - here)) : NULL;
+    if (last) *at = last + 1;
+    return last ? here : NULL;
+}
+
+bool frame_next(const char **at, const char *end, frame *f)
+{
+    f->object = string_next(at, end);
+    f->offset = f->object ? string_next(at, end) : NULL;
+    f->symbol = f->offset ? string_next(at, end) : NULL;
+    return f->symbol != NULL;
 }

@@ -22,4 +22,11 @@ typedef struct ended {
 /* Of the worker that has just answered a run, or (`died`) has gone instead. Points into the machine's payload. */
 ended ending_of(const machine *m, bool died);
 
+typedef struct frame {
+    const char *object, *offset, *symbol;
+} frame;
+
+/* Takes the next frame of a packed list and moves `at` behind it. False at the list's end, and where it is cut. */
+bool frame_next(const char **at, const char *end, frame *f);
+
 #endif

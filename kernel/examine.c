@@ -202,6 +202,11 @@ static void take_facts(build *b, draft_item *item, type_facts *facts)
     entity *e = item->what;
     free(e->type);
     e->type = facts->spelling;
+    free(e->plain);
+    e->plain = facts->plain;
+    e->is_const = facts->is_const;
+    e->is_volatile = facts->is_volatile;
+    e->is_atomic = facts->is_atomic;
     e->size = facts->size;
     e->align = alignment_of(b, item, facts->align);
     e->layout = facts->layout;
@@ -244,15 +249,11 @@ void declare_items(build *b)
         size_t size = strlen(e->type);
         bool function = e->kind == ENTITY_FUNCTION && e->defined &&
                         (b->draft.items[i].declarator != none || (size > 2 && !strcmp(e->type + size - 2, "()")));
-        char *text_now = NULL;
+        if (!function && e->kind != ENTITY_VARIABLE) continue;
         char *plain = declared(e->type, e->name);
-        if (function || (e->kind == ENTITY_VARIABLE && !e->constant))
-            text_now = format_text("%s%s%s;\n", function ? "" : "extern ", e->threads ? "_Thread_local " : "", plain);
-        else if (e->kind == ENTITY_VARIABLE) text_now = format_text("%s = %s;\n", plain, e->constant);
-        free(plain);
-        if (!text_now) continue;
         free(e->declaration);
-        e->declaration = text_now;
+        e->declaration = function ? format_text("%s;\n", plain) : variable_declaration(e);
+        free(plain);
     }
 }
 
@@ -315,7 +316,7 @@ static bool find_missing(build *b, result *r)
         const char *name = b->missing.items[i];
         if (analyser_refers(&b->s->analyser, b->draft.function, name)) {
             *r = error_result("LinkError",
-                              "'%s' is declared, and nothing defines it: no cell, and no library that is loaded "
+                              "'%s' is declared but not defined, neither in a cell nor in a loaded library "
                               "(%%ldflags -lNAME loads one)",
                               name);
             return false;
@@ -376,7 +377,8 @@ static void name_misfit(build *b, entity *function, char *why)
 {
     why = with_cause(b, function, why);
     bool known = function->unfit && !strcmp(function->unfit, why);
-    char *note = format_text("%s() no longer fits, and calling it says so until it does: %s\n", function->name, why);
+    char *note =
+        format_text("%s() no longer compiles, and calling it is an error until it does: %s\n", function->name, why);
     if (!known) text_add(&b->notes, note);
     free(note);
     add_misfit(b, function, why);
@@ -405,6 +407,7 @@ static bool drop_changed_variables(build *b, names *more)
         type_facts facts = {0};
         bool known = b->draft.recheck_offset[i] && analyser_type(&b->s->analyser, b->draft.recheck_offset[i], &facts);
         free(facts.spelling);
+        free(facts.plain);
         if (!known || facts.layout == e->layout) continue;
         char *note =
             format_text("the type of '%s' has changed: '%s' is gone until its cell runs again\n", e->name, e->name);
@@ -537,10 +540,27 @@ static bool take(build *b, const char *warnings, result *r)
     return true;
 }
 
-bool examine(build *b, result *r)
+/* `int SQ(int x)` where an earlier cell has defined a macro SQ: the cell replaces it, as it would a function. */
+static void undo_macros(build *b)
 {
+    if (!analyser_has_errors(&b->s->analyser) || !draft_undo_macros(&b->draft, b->s->symbols)) return;
     parse(b);
     for (int i = 0; i < 3 && mend(b); i++) parse(b);
+    for (size_t i = 0; i < b->draft.undone.count; i++)
+        text_addf(&b->notes, "the macro %s is gone: this cell defines something else of that name\n",
+                  b->draft.undone.items[i]);
+    if (!analyser_has_errors(&b->s->analyser)) return;
+    names_free(&b->draft.undone);
+    text_clear(&b->notes);
+    parse(b);
+}
+
+bool examine(build *b, result *r)
+{
+    keep_types(b);
+    parse(b);
+    for (int i = 0; i < 3 && mend(b); i++) parse(b);
+    undo_macros(b);
     diagnosis d = diagnosis_of(b);
     bool good = d.errors == 0 ? b->staged || take(b, d.rendered.data, r) : fail(&d, r);
     if (good && b->staged && d.rendered.size) print_error(b->s, d.rendered.data);

@@ -41,7 +41,7 @@ void folder_remove_session(const char *folder)
 {
     char *ranks = format_text("%s-ranks", folder), *segments = segments_folder(folder),
          *of_ranks = segments_folder(ranks);
-    const char *const all[] = {ranks, segments, of_ranks, folder};
+    const char *const all[] = {segments, of_ranks, folder};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (all[i]) folder_remove(all[i]);
     }
@@ -72,7 +72,7 @@ static void sweep_up(const char *base)
 char *folder_make(void)
 {
     const char *base = getenv("XDG_RUNTIME_DIR");
-    if (!base || strlen(base) > 60 || access(base, W_OK)) base = "/tmp";
+    if (!base || strlen(base) > 40 || access(base, W_OK)) base = "/tmp";
     sweep_up(base);
     char *folder = format_text("%s/kolo-XXXXXX", base);
     if (mkdtemp(folder) && lock_folder(folder, O_CREAT) >= 0) return folder;

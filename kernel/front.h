@@ -1,5 +1,5 @@
-/* The seam between the C kernel and whatever speaks Jupyter's protocol for it (xeus.cpp): JSON text both ways.
- * A string that a function returns is the caller's to free. */
+/* The seam between the C kernel and whatever speaks Jupyter's protocol for it (jupyter/server.hpp): JSON text both
+ * ways. A string that a function returns is the caller's to free. */
 #ifndef KERNEL_FRONT_H
 #define KERNEL_FRONT_H
 
@@ -33,6 +33,9 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
 char *session_complete(session *s, const char *code, int cursor);
 char *session_inspect(session *s, const char *code, int cursor, int detail);
 char *session_is_complete(session *s, const char *code);
+/* Also while a cell runs: the MIME bundle of the variable whose name is all of `code`; NULL when it is no variable, or
+ * its value cannot be read. */
+char *session_glance(session *s, const char *code);
 char *session_history(session *s, const char *request);
 /* The content of a debug_request; that of the debug_reply. Any thread but the one that runs cells. Events are published
  * as "debug_event". */
@@ -42,6 +45,10 @@ unsigned session_count(const session *s); /* cells executed: the number of the l
 
 /* Any thread, any time: ends the running cell, if one runs. */
 void session_interrupt(session *s);
+/* Before a cell begins: an interrupt that came too late for the one before is not for it. */
+void session_forget_interrupt(session *s);
+/* Where the cell is held by the debugger: it goes on to its end. May wait for the debugger. */
+void session_interrupt_debugger(session *s);
 
 #ifdef __cplusplus
 }

@@ -26,16 +26,17 @@ static void close_one(int *descriptor)
     *descriptor = -1;
 }
 
+void machine_blank(machine *m)
+{
+    *m = (machine){.guard_socket = -1, .control = -1, .wake = -1, .out_pipe = -1, .error_pipe = -1, .input = -1};
+}
+
 bool machine_open(machine *m, output *out, const char *program, const char *folder)
 {
-    *m = (machine){.out = out,
-                   .program = copy_of(program),
-                   .folder = copy_of(folder),
-                   .guard_socket = -1,
-                   .control = -1,
-                   .out_pipe = -1,
-                   .error_pipe = -1,
-                   .input = -1};
+    machine_blank(m);
+    m->out = out;
+    m->program = copy_of(program);
+    m->folder = copy_of(folder);
     m->payload = need_zeroed(MESSAGE_LIMIT);
     m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -74,16 +75,17 @@ static bool start_guard(machine *m)
     end_orphans(m);
     m->orphans_ended = false;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return false;
-    char *token = format_text("%lx", (unsigned long)m->token), *number = format_text("%d", pair[1]);
-    char *version = format_text("%d", PROTOCOL_VERSION);
-    char *arguments[] = {m->program, number, token, m->folder, version, NULL};
+    char *number = format_text("%d", pair[1]), *version = format_text("%d", PROTOCOL_VERSION);
+    char place[] = "below", *arguments[] = {m->program, number, m->folder, version, place, NULL};
+    if (!m->below) strcpy(place, "top");
     fcntl(pair[1], F_SETFD, 0);
     int failed = posix_spawn(&m->guard, m->program, NULL, NULL, arguments, environ);
     close(pair[1]);
-    free(token);
     free(number);
     free(version);
     m->guard_socket = pair[0];
+    /* The token goes first, and not on the command line, which every user of the host can read. */
+    if (!failed) failed = send(pair[0], &m->token, sizeof m->token, MSG_NOSIGNAL) != sizeof m->token;
     if (failed) close_one(&m->guard_socket);
     return !failed;
 }
@@ -153,6 +155,7 @@ static void drain_pipe(machine *m, int *pipe, int stream)
     static char block[1 << 16];
     for (size_t total = 0; *pipe >= 0 && total < (4u << 20);) {
         ssize_t got = read(*pipe, block, sizeof block);
+        if (got == 0) close_one(pipe);
         if (got <= 0) break;
         output_add(m->out, stream, block, (size_t)got);
         total += (size_t)got;
@@ -201,7 +204,7 @@ static bool take_guard_news(machine *m)
     int descriptors[MESSAGE_DESCRIPTORS];
     static char payload[MESSAGE_LIMIT];
     ssize_t size = message_receive(m->guard_socket, m->token, &news, payload, descriptors);
-    if (size == -1) {
+    if (size == MESSAGE_GONE) {
         m->ended_idle = !m->running;
         m->unreported = true;
         close_one(&m->guard_socket);
@@ -212,7 +215,7 @@ static bool take_guard_news(machine *m)
         m->starting = false;
         return true;
     }
-    if (size == -2) return false;
+    if (size < 0) return false;
     if (news.kind == MESSAGE_STARTED) {
         m->starting = false;
         m->worker = news.number > 0 ? news.number : 0;
@@ -231,14 +234,23 @@ static bool take_guard_news(machine *m)
     return true;
 }
 
+/* In the place of an answer: the cell has failed for this. */
+static void answer_instead(machine *m, const char *why)
+{
+    m->last = (message){.kind = MESSAGE_ANSWER, .code = -1, .number = ENDING_REFUSED};
+    m->payload_size = (size_t)snprintf(m->payload, MESSAGE_LIMIT, "%s", why) + 1;
+}
+
 /* A reply from the worker. A dying one's last word is kept; its end comes through the guard. */
 static bool take_reply(machine *m)
 {
     int descriptors[MESSAGE_DESCRIPTORS];
     message reply;
     ssize_t size = message_receive(m->control, m->token, &reply, m->payload, descriptors);
-    if (size == -1) close_one(&m->control);
-    if (size < 0) return false;
+    if (size == MESSAGE_GONE) close_one(&m->control);
+    if (size == MESSAGE_BROKEN)
+        answer_instead(m, "the answer of the cells' process was cut, or is of another version of Kolo");
+    if (size < 0) return size == MESSAGE_BROKEN;
     m->last = reply;
     m->payload_size = (size_t)size;
     if (reply.kind == MESSAGE_FATAL) m->fatal_seen = true;
@@ -250,7 +262,7 @@ enum { WATCH_GUARD, WATCH_CONTROL, WATCH_WAKE, WATCH_OUT, WATCH_ERROR, WATCH_DIS
 int machine_delay(const machine *m)
 {
     bool room = output_has_room(m->out);
-    double wait = 0.25, flush = output_delay(m->out);
+    double wait = 1, flush = output_delay(m->out);
     if (flush >= 0 && flush < wait) wait = flush;
     if (!room && wait > 0.01) wait = 0.01;
     if (m->running && wait > 0.03) wait = 0.03;
@@ -270,6 +282,11 @@ void machine_watch(const machine *m, int *descriptors)
 bool machine_turn(machine *m, int wait, outcome *result)
 {
     struct pollfd watched[WATCH_DISPLAY + 1];
+    if (m->unsent) {
+        m->unsent = false;
+        *result = OUTCOME_ANSWER;
+        return true;
+    }
     bool room = output_has_room(m->out);
     watched[WATCH_GUARD] = (struct pollfd){m->guard_socket, POLLIN, 0};
     watched[WATCH_CONTROL] = (struct pollfd){m->control, POLLIN, 0};
@@ -307,12 +324,22 @@ static outcome wait_for_reply(machine *m)
     return result;
 }
 
-/* A request that cannot be sent is answered by the news that the worker is gone. */
+/* A worker that hears nothing any more is ended, if it has not ended: the news of it is the answer. */
 static void send_request(machine *m, message request, const void *payload, size_t size, const int *descriptor)
 {
     request.token = m->token;
-    m->fatal_seen = false;
-    if (m->control >= 0) message_send(m->control, &request, payload, size, descriptor, descriptor ? 1 : 0);
+    m->fatal_seen = m->unsent = false;
+    if (m->control >= 0 && message_send(m->control, &request, payload, size, descriptor, descriptor ? 1 : 0)) return;
+    bool gone = m->control < 0 || errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN;
+    if (gone && m->worker > 0) kill(m->worker, SIGKILL);
+    if (gone) return;
+    char why[200];
+    if (errno == EMSGSIZE)
+        snprintf(why, sizeof why, "too much at once for the cells' process: %zu bytes, and %d are the most", size,
+                 MESSAGE_LIMIT - 1);
+    else snprintf(why, sizeof why, "the cells' process cannot be reached: %s", strerror(errno));
+    answer_instead(m, why);
+    m->unsent = true;
 }
 
 outcome machine_ask(machine *m, uint32_t kind, const void *payload, size_t size)
@@ -333,23 +360,33 @@ outcome machine_peek(machine *m, uint64_t address, size_t size)
     return wait_for_reply(m);
 }
 
+static void tell_guard(machine *m, bool runs)
+{
+    message watch = {.token = m->token, .kind = MESSAGE_WATCH, .number = runs};
+    if (m->guard_socket >= 0) message_send(m->guard_socket, &watch, NULL, 0, NULL, 0);
+}
+
 void machine_begin(machine *m, uint32_t kind, const void *payload, size_t size, bool asks)
 {
     int ends[2] = {-1, -1};
+    if (m->input_file) asks = false;
     if (asks && pipe2(ends, O_CLOEXEC)) asks = false;
-    if (!asks) ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (m->input_file) ends[0] = open(m->input_file, O_RDONLY | O_CLOEXEC);
+    if (!asks && ends[0] < 0) ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     free(m->culled);
     m->culled = NULL;
     m->input = ends[1];
-    m->asks = asks;
+    m->asks = m->out->holds = asks;
     m->running = true;
+    tell_guard(m, true);
     send_request(m, (message){.kind = kind}, payload, size, &ends[0]);
     close(ends[0]);
 }
 
 outcome machine_finish(machine *m, outcome result)
 {
-    m->running = false;
+    m->running = m->out->holds = false;
+    tell_guard(m, false);
     if (result == OUTCOME_ANSWER) {
         m->wall += m->last.wall;
         m->user += m->last.user;
@@ -377,6 +414,12 @@ void machine_take_wake(machine *m)
 {
     uint64_t woken;
     if (read(m->wake, &woken, sizeof woken) > 0 && !m->interrupted) m->interrupted = seconds_now();
+}
+
+void machine_forget_wake(machine *m)
+{
+    uint64_t woken;
+    (void)!read(m->wake, &woken, sizeof woken);
 }
 
 void machine_interrupt(machine *m)
@@ -427,6 +470,7 @@ void machine_close(machine *m)
     free(m->folder);
     free(m->payload);
     free(m->culled);
+    free(m->input_file);
 }
 
 char *machine_folder(const machine *m)

@@ -9,6 +9,8 @@
 #include "patience.h"
 #include "worker/protocol.h"
 
+#include <stdatomic.h>
+
 struct display;
 
 typedef struct machine {
@@ -20,10 +22,13 @@ typedef struct machine {
     pid_t guard, worker;  /* 0: none */
     int guard_socket, control, wake, out_pipe, error_pipe;
     int input;            /* the write end of the running cell's stdin, or -1 */
+    char *input_file;     /* what the cell reads instead of asking; NULL: nothing */
     bool asks;            /* the cell's reads may be put to the user */
     bool orphans_ended;   /* the guard is gone, and what it left has been ended */
+    bool unsent;          /* the last request could not be sent: `last` and `payload` say why */
+    bool below;           /* another guard is above this machine's, and does for it what its keeper would */
     bool starting;        /* the guard has been asked for a worker and has not yet named it */
-    volatile bool traced; /* a debugger is attached to the worker */
+    atomic_bool traced;   /* a debugger is attached to the worker */
     bool running;         /* a cell or a program runs in the worker */
     bool ended_idle;      /* the worker ended while none did */
     bool unreported;      /* the worker has ended of itself, and the user has not been told */
@@ -43,6 +48,8 @@ typedef struct machine {
 
 typedef enum outcome { OUTCOME_ANSWER, OUTCOME_ENDED } outcome;
 
+/* Before machine_open(), so that machine_close() may follow in any case. */
+void machine_blank(machine *m);
 /* program: kolo-worker's path; folder: the session's, deleted by the guard when the kernel is gone. */
 bool machine_open(machine *m, output *out, const char *program, const char *folder);
 void machine_close(machine *m);
@@ -55,7 +62,8 @@ bool machine_ask_to_end(machine *m);
 /* Ends the worker and all it left behind. `gently`: asked to end first, and what is left by SIGTERM. */
 void machine_stop_worker(machine *m, bool gently);
 
-/* Sends a message and waits for its answer, pumping. OUTCOME_ENDED when the worker is gone; m->status says how. */
+/* Sends a message and waits for its answer, pumping. OUTCOME_ENDED when the worker is gone; m->status says how. A
+ * message that cannot be sent or whose answer was cut has the answer code -1, number ENDING_REFUSED and a sentence. */
 outcome machine_ask(machine *m, uint32_t kind, const void *payload, size_t size);
 /* The same for a message that says more than its kind. */
 outcome machine_tell(machine *m, message request, const void *payload, size_t size);
@@ -78,6 +86,8 @@ int machine_delay(const machine *m);
 void machine_drain(machine *m);
 /* Has an interrupt come? `interrupted` says when. */
 void machine_take_wake(machine *m);
+/* Any thread: forgets an interrupt that nobody has taken yet. */
+void machine_forget_wake(machine *m);
 /* Any thread. */
 void machine_interrupt(machine *m);
 /* The worker's present folder; the caller frees. */

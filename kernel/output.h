@@ -14,7 +14,11 @@ typedef struct output {
     char partial[3][8]; /* by stream: the first bytes of a character that is not complete yet */
     size_t partial_size[3];
     size_t total; /* bytes of this cell */
+    size_t lines; /* of this cell that have been shown, and of those that were left out */
+    size_t left_lines, left_bytes;
+    text last;    /* the end of what was left out */
     bool capped, silent;
+    bool holds;   /* the cell may ask for input: a line of its that has no end yet may be the question */
     double sent_last;           /* seconds_now() */
     double credit, credit_time; /* bytes that may be sent now */
 } output;
@@ -23,6 +27,10 @@ void output_begin(output *o, const front *f, bool silent); /* a cell begins */
 void output_add(output *o, int stream, const char *bytes, size_t size);
 void output_flush(output *o);
 void output_end(output *o); /* the cell's last words, incomplete characters included */
+
+/* The line that stdout has begun and that has not been sent yet, for who asks for input; "" when there is none. What
+ * stands before it is sent. The caller frees. */
+char *output_take_question(output *o);
 
 /* Seconds until output_tick has something to do; negative: never. */
 double output_delay(const output *o);

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "session.h"
 #include "ending.h"
+#include "outs.h"
+#include "worker/checks.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -96,6 +98,21 @@ static place locate(const session *s, const char *object, const char *offset)
     return p;
 }
 
+/* The check at a function's end, whether its stack frame is whole, has no line of its own: what stands before it has.
+ */
+static place locate_before(const session *s, const char *object, const char *offset)
+{
+    enum { STEP = 4, FARTHEST = 64 };
+    unsigned long at = strtoul(offset, NULL, 16);
+    place p = {0};
+    for (unsigned back = STEP; !p.file && back < FARTHEST && back < at; back += STEP) {
+        char *before = format_text("%lx", at - back);
+        p = locate(s, object, before);
+        free(before);
+    }
+    return p;
+}
+
 /* The whole path of a frame's object, which a rank (ranks/rank.c) names without its folder. NULL: no cell's. */
 static char *object_of(const session *s, const char *name)
 {
@@ -137,16 +154,15 @@ static void add_backtrace(session *s, const char *frames, size_t size, text *int
 {
     unsigned shown = 0;
     char *last = copy_of("");
-    for (const char *at = frames, *end = frames + size; at < end && shown < 16;) {
-        const char *name = at, *offset = name + strlen(name) + 1, *symbol = offset + strlen(offset) + 1;
-        at = symbol + strlen(symbol) + 1;
-        if (at > end + 1) break;
-        char *object = object_of(s, name);
-        if (!object || (around && seen_before(around, object, offset))) {
+    frame f;
+    for (const char *at = frames, *end = frames + size; shown < 16 && frame_next(&at, end, &f);) {
+        char *object = *f.object == MARK_CALL ? NULL : object_of(s, f.object);
+        if (!object || (around && seen_before(around, object, f.offset))) {
             free(object);
             continue;
         }
-        place p = locate(s, object, offset);
+        place p = locate(s, object, f.offset);
+        if (!p.file && !first->file) p = locate_before(s, object, f.offset);
         free(object);
         if (around) names_add(&around->functions, p.function ? p.function : "");
         char *code = p.file ? source_line_of(s, p.file, p.line) : NULL;
@@ -174,8 +190,14 @@ static void add_backtrace(session *s, const char *frames, size_t size, text *int
 static void add_variable(entity *e, void *closure)
 {
     text *into = closure;
-    if (e->kind != ENTITY_VARIABLE || !e->link || into->size > 600) return;
+    if (e->kind != ENTITY_VARIABLE || !e->link || into->size > 600 || outs_name(e->name)) return;
     text_addf(into, "%s%s", into->size ? ", " : "", into->size > 560 ? "…" : e->name);
+}
+
+static void mark_lost(entity *e, void *closure)
+{
+    (void)closure;
+    e->lost = e->kind == ENTITY_VARIABLE && e->link;
 }
 
 static const char *signal_sentence(int number)
@@ -224,18 +246,20 @@ static void name_ending(const ended *e, result *r, const place *p)
         r->value = format_text("exit(%d) was called%s", code, where);
     } else if (ending == ENDING_GONE) {
         r->name = copy_of("Exit");
-        r->value = format_text("the process of the cells ended with exit code %d, or became another program", code);
+        r->value =
+            format_text("the process that runs the cells ended with exit code %d, or was replaced by another program",
+                        code);
     } else if (ending == ENDING_INTERRUPTED) {
         r->name = copy_of("KeyboardInterrupt");
         r->value = format_text("interrupted%s", where);
     } else if (ending == ENDING_SIGNAL && e->before && !p->file) {
         r->name = copy_of(signal_sentence(code));
-        r->value = format_text("%s before the cell ran: an earlier one has damaged the memory", r->name);
+        r->value = format_text("%s before the cell ran: an earlier cell has damaged the memory", r->name);
     } else if (ending == ENDING_SIGNAL && e->deep && p->function) {
         r->name = copy_of(signal_sentence(code));
         bool itself = count_frames(e) >= DEEP;
         r->value = format_text("the stack overflowed: %s() %s%s", p->function,
-                               itself ? "called itself too deeply" : "has more in its variables than fits", where);
+                               itself ? "called itself too deeply" : "has local variables that are too large", where);
     } else if (ending == ENDING_SIGNAL) {
         r->name = copy_of(signal_sentence(code));
         bool address = (code == SIGSEGV || code == SIGBUS) && e->frames;
@@ -264,7 +288,7 @@ static char *recursion_sentence(const names *repeated, const char *innermost, ui
 {
     text said = {0};
     if (!repeated->count) {
-        text_addf(&said, "the variables of %s%s need more room than the stack has left",
+        text_addf(&said, "the variables of %s%s need more space than is left on the stack",
                   innermost ? innermost : "the cell", innermost ? "()" : "");
         return text_take(&said);
     }
@@ -300,7 +324,7 @@ static char *trap_sentence(const session *s, const char *link)
         sentence = format_text("%s() cannot be called as it is: %s", bare, e->unfit);
     } else if (function && strcmp(e->link, link) != 0) {
         sentence =
-            format_text("the signature of %s() has changed: the pointer called was taken when it was '%s'; it is "
+            format_text("the signature of %s() has changed: this pointer to it is of the time when it was '%s'; it is "
                         "'%s' now",
                         bare, type, e->type);
     } else {
@@ -319,11 +343,93 @@ static void name_missing(const session *s, const ended *e, result *r, const plac
     free(sentence);
 }
 
-static void name_refused(const ended *e, result *r, const place *p)
+/* The part of the words before the next '|', which is put an end to; the next one begins behind it. */
+static char *next_part(char **at)
+{
+    char *part = *at, *bar = strchr(part, '|');
+    if (bar) *bar = 0;
+    *at = bar ? bar + 1 : part + strlen(part);
+    return part;
+}
+
+/* The name that stands in that line and column; NULL: none does. The caller frees. */
+static char *name_at(session *s, const char *file, unsigned line, unsigned column)
+{
+    char *code = source_line_of(s, file, line), *name = NULL;
+    if (code && column && column <= strlen(code)) {
+        const char *at = code + column - 1;
+        static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+        size_t size = strspn(at, letters);
+        while (size && (at[size] == '.' || !strncmp(at + size, "->", 2))) { /* a member's array */
+            size += at[size] == '.' ? 1 : 2;
+            size += strspn(at + size, letters);
+        }
+        if (size && !(*at >= '0' && *at <= '9')) name = copy_of_bytes(at, size);
+    }
+    free(code);
+    return name;
+}
+
+/* "index 7 is outside of 'a', whose type is int[5]": checks.h. */
+static char *index_sentence(session *s, const char *words)
+{
+    char *copy = copy_of(words + 1), *at = copy, *index = next_part(&at), *type = next_part(&at);
+    char *file = next_part(&at), *line = next_part(&at);
+    char *name = name_at(s, file, (unsigned)strtoul(line, NULL, 10), (unsigned)strtoul(at, NULL, 10));
+    char *plain = strstr(type, "(aka '"); /* "'row' (aka 'int[5]')" */
+    if (plain) type = plain + 5;
+    type[1 + strcspn(type + (*type != 0), "'")] = 0; /* it comes in quotes */
+    const char *open = strchr(type, '[');
+    unsigned long count = open ? strtoul(open + 1, NULL, 10) : 0;
+    char *said =
+        format_text("index %s is outside of %s%s%s (%s), which has the elements [0] to [%lu]", index,
+                    name ? "'" : "its array", name ? name : "", name ? "'" : "", type + 1, count - (count > 0));
+    free(name);
+    free(copy);
+    return said;
+}
+
+/* What the words say, and where the call is that they speak of: checks.h. */
+static char *call_sentence(session *s, const char *words)
+{
+    char *copy = copy_of(words + 1), *at = copy, *sentence = next_part(&at), *offset = next_part(&at);
+    char *object = *at ? object_of(s, at) : NULL;
+    place p = object ? locate(s, object, offset) : (place){0};
+    const char *mark = strstr(sentence, MARK_PLACE);
+    bool null = strstr(sentence, " gave NULL") != NULL;
+    int before = mark ? (int)(mark - sentence) : (int)strlen(sentence);
+    const char *behind = mark ? mark + 1 : "";
+    char *said = p.file ? format_text("%.*s%s %s:%u%s%s", before, sentence, null ? " at" : " (asked for at", p.file,
+                                      p.line, null ? "" : ")", behind)
+                        : format_text("%.*s%s", before, sentence, behind);
+    place_free(&p);
+    free(object);
+    free(copy);
+    return said;
+}
+
+/* A fault at NULL: which call gave it last, where that is known. */
+static void add_null_call(session *s, const ended *e, size_t before, text *into)
+{
+    const char *at = e->frames + before, *end = e->frames + e->frames_size;
+    for (; e->frames && at < end; at += strlen(at) + 1) {
+        if (*at != MARK_CALL) continue;
+        char *said = call_sentence(s, at);
+        text_addf(into, "\nThe last call that gave NULL: %s", said);
+        free(said);
+        return;
+    }
+}
+
+static void name_refused(session *s, const ended *e, result *r, const place *p)
 {
     char *where = place_sentence(e, p);
+    char *said = *e->frames == MARK_INDEX  ? index_sentence(s, e->frames)
+                 : *e->frames == MARK_CALL ? call_sentence(s, e->frames)
+                                           : copy_of(e->frames);
     r->name = copy_of("Error");
-    r->value = format_text("%s%s%s", e->frames, p->file ? "," : "", where);
+    r->value = format_text("%s%s%s", said, p->file ? "," : "", where);
+    free(said);
     free(where);
 }
 
@@ -334,7 +440,7 @@ result ended_result(session *s, const ended *e)
     place first = {0};
     cycle around = {0};
     bool text_first = e->ending == ENDING_UNDEFINED || e->ending == ENDING_REFUSED;
-    size_t before = text_first && e->frames && e->frames_size ? strlen(e->frames) + 1 : 0;
+    size_t before = text_first && e->frames && e->frames_size ? strnlen(e->frames, e->frames_size) + 1 : 0;
     if (e->frames && e->frames_size >= before) {
         add_backtrace(s, e->frames + before, e->frames_size - before, &trace, &first,
                       e->ending == ENDING_OVERFLOW ? &around : NULL);
@@ -343,9 +449,14 @@ result ended_result(session *s, const ended *e)
     else name_ending(e, &r, &first);
     cycle_free(&around);
     if (before && e->ending == ENDING_UNDEFINED) name_missing(s, e, &r, &first);
-    if (before && e->ending == ENDING_REFUSED) name_refused(e, &r, &first);
+    if (before && e->ending == ENDING_REFUSED) name_refused(s, e, &r, &first);
+    if (!r.value) {
+        r.name = copy_of("Error");
+        r.value = copy_of("the cell did not return, and its process has not said why");
+    }
     text_addf(&r.traceback, "\033[1;31m%s\033[0m", r.value);
     if (trace.size) text_add(&r.traceback, trace.data);
+    add_null_call(s, e, before, &r.traceback);
     place_free(&first);
     text_free(&trace);
     return r;
@@ -366,10 +477,11 @@ void add_loss(session *s, text *into)
 {
     text lost = {0};
     symbols_each(s->symbols, add_variable, &lost);
+    symbols_each(s->symbols, mark_lost, NULL);
     bool up = replace_worker(s, false);
     text_addf(into, "\nThe process that ran the cells is gone%s; functions, types and includes are kept.",
               up ? " and a new one has taken its place" : "");
-    if (lost.size) text_addf(into, "\nLost, and zero until their cells run again: %s", lost.data);
+    if (lost.size) text_addf(into, "\nLost, and zero until their cells are run again: %s", lost.data);
     text_free(&lost);
 }
 

@@ -10,7 +10,9 @@
 #include "cells/spelling.h"
 #include "debug/debugger.h"
 #include "debug/expression.h"
+#include "outs.h"
 #include "ranks/ranks.h"
+#include "trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +27,7 @@ void build_free(build *b)
     }
     for (size_t i = 0; i < b->misfit_count; i++) free(b->misfits[i].why);
     free(b->misfits);
+    free_kept(b);
     draft_free(&b->draft);
     text_free(&b->notes);
     text_free(&b->assembly);
@@ -56,7 +59,7 @@ result load_failure(session *s, const char *why)
     symbol += strlen("undefined symbol: ");
     int size = (int)strcspn(symbol, " ,\n");
     return error_result("LinkError",
-                        "'%.*s' is declared, and nothing defines it: no cell, and no library that is loaded "
+                        "'%.*s' is declared but not defined, neither in a cell nor in a loaded library "
                         "(%%ldflags -lNAME loads one)",
                         size, symbol);
 }
@@ -89,7 +92,9 @@ static char *compile_unit(build *b, bool types, names *wanted, char **problem)
     unit u = unit_of(&b->draft, b->s->symbols, b->form, b->assembly.data ? b->assembly.data : "");
     if (types) name_types(b, &u);
     if (c->debugging) unit_hide_glue(&u);
+    cell_waits(b->s);
     char *path = compiler_build(c, &u.source, u.prefix_size, b->links, b->link_count, wanted, problem);
+    cell_goes_on(b->s);
     text_free(&u.source);
     if (path || !types) return path;
     free(*problem);
@@ -103,7 +108,10 @@ bool build_and_load(build *b, char **path, result *r)
     names wanted = {0};
     char *problem = NULL;
     *path = compile_unit(b, s->compiler.debugging, &wanted, &problem);
-    if (!*path) {
+    machine_take_wake(&s->machine);
+    if (!*path && s->machine.interrupted > 0) {
+        *r = error_result("KeyboardInterrupt", "interrupted while it was compiled");
+    } else if (!*path) {
         char *why = link_words(problem, b->draft.name);
         *r = error_result("LinkError", "%s", why);
         free(why);
@@ -172,6 +180,22 @@ static void note_what_it_rests_on(entity *e)
     tokens_free(&tokens);
 }
 
+/* A macro whose name the cell has taken. It may stand in the prefix, before an include: later cells take it back. */
+static void commit_undone(build *b, const char *name)
+{
+    entity *e = entity_new(ENTITY_MACRO, b->draft.serial);
+    e->name = copy_of(name);
+    e->shown = format_text("#undef %s", name);
+    e->declaration = format_text("#undef %s\n", name);
+    char *key = format_text("m:%s", name);
+    names_add(&e->defines, key);
+    free(key);
+    bool in_prefix = b->draft.prefix.data && strstr(b->draft.prefix.data, name);
+    symbols_drop(b->s->symbols, e->defines.items[0]);
+    if (in_prefix) symbols_put(b->s->symbols, e);
+    else entity_free(e);
+}
+
 /* What the cell defined is the session's from here on. */
 static void commit(build *b)
 {
@@ -181,6 +205,7 @@ static void commit(build *b)
     declare_items(b);
     commit_functions(b);
     commit_packing(b);
+    for (size_t i = 0; i < b->draft.undone.count; i++) commit_undone(b, b->draft.undone.items[i]);
     if (b->draft.from) commit_headers(b->draft.from, s->symbols);
     for (size_t i = 0; i < b->dropped.count; i++) symbols_end(s->symbols, b->dropped.items[i]);
     for (size_t i = 0; i < b->draft.count; i++) {
@@ -193,7 +218,8 @@ static void commit(build *b)
         b->draft.items[i].what = NULL;
         bool undefine =
             e->kind == ENTITY_MACRO && !strncmp(e->declaration, "#undef", 6) && !strchr(e->declaration, '\n')[1];
-        if (undefine && symbols_find(s->symbols, e->defines.items[0])) {
+        bool in_prefix = undefine && strstr(b->draft.prefix.data ? b->draft.prefix.data : "", e->name);
+        if (undefine && !in_prefix && symbols_find(s->symbols, e->defines.items[0])) {
             symbols_drop(s->symbols, e->defines.items[0]);
             entity_free(e);
         } else {
@@ -222,10 +248,13 @@ static void publish_value(build *b)
 {
     session *s = b->s;
     memory worker = worker_memory(s);
-    json_t *data = data_of_value(b, &worker, s->machine.last.address, s->machine.last.size);
+    uint64_t address = s->machine.last.address;
+    size_t size = s->machine.last.size; /* reading it makes other replies the last */
+    json_t *data = data_of_value(b, &worker, address, size);
     if (!data) return;
     json_decref(s->value);
     s->value = data;
+    if (b->form == VALUE_PLAIN || b->form == VALUE_ARRAY) outs_keep(s, s->count, b->value.type, &worker, address, size);
     const char *shown = json_string_value(json_object_get(data, "text/plain")), *format = printf_of(b->value.type);
     bool wild = format && strstr(format, "%s") && shown && *shown != '"'; /* a pointer to no string */
     journal_value(&s->journal, wild ? NULL : format);
@@ -259,7 +288,9 @@ static result execute(build *b, const char *path)
     text payload = {0};
     text_add_bytes(&payload, path, strlen(path) + 1);
     text_add_bytes(&payload, b->draft.function, strlen(b->draft.function) + 1);
+    cell_waits(s);
     outcome o = machine_run(&s->machine, MESSAGE_RUN, payload.data, payload.size, s->allow_stdin);
+    cell_goes_on(s);
     text_free(&payload);
     if (o == OUTCOME_ENDED) return ending_result(s, false);
     if (s->machine.culled) {
@@ -304,6 +335,7 @@ static void begin_part(build *b, const part *which)
     draft *d = &b->draft;
     b->which = which;
     b->quiet = which->quiet;
+    d->c23 = flags_are_c23(&b->s->base_flags);
     for (size_t i = 0; i < which->given_count; i++) {
         d->bounds = need_grown(d->bounds, d->bound_count, &d->bound_capacity, sizeof *d->bounds);
         d->bounds[d->bound_count++] = which->given[i];
@@ -320,6 +352,7 @@ static result run_examined(build *b)
     result r = {0};
     char *path = NULL;
     name_all(b);
+    if (b->draft.has_code) note_absent_values(b);
     if (build_and_load(b, &path, &r)) {
         bool runs = b->draft.has_code;
         commit(b);
@@ -332,6 +365,45 @@ static result run_examined(build *b)
     return r;
 }
 
+bool readable(session *s, const text *what, const char *name, result *r)
+{
+    cell_waits(s);
+    trial_end end = trial_of(&s->analyser, what, TRIAL_OF_CELL, s->machine.wake);
+    cell_goes_on(s);
+    if (end == TRIAL_INTERRUPTED) *r = error_result("KeyboardInterrupt", "%s", trial_sentence(end));
+    else if (end != TRIAL_PASSED) *r = error_result("CompileError", "%s: %s", name, trial_sentence(end));
+    return end == TRIAL_PASSED;
+}
+
+static bool part_readable(build *b, result *r)
+{
+    unit u = unit_of(&b->draft, b->s->symbols, VALUE_PROBE, NULL);
+    bool good = readable(b->s, &u.source, b->draft.name, r);
+    text_free(&u.source);
+    return good;
+}
+
+/* `!x`, meant as C, is a command to the shell. */
+static void hint_at_shell(session *s, const draft *d)
+{
+    for (size_t i = 0; i < d->split.tokens.count; i++) {
+        const token *t = &d->split.tokens.items[i];
+        if (t->kind != TOKEN_SHELL) continue;
+        const char *word = d->source + t->begin + 1;
+        word += strspn(word, " \t");
+        size_t size = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+        char *key = format_text("o:%.*s", (int)size, word), *program = in_path(key + 2);
+        if (size && !program && (symbols_find(s->symbols, key) || draft_find(d, key))) {
+            char *said = format_text("hint: a line that begins with ! is a command of the shell; in C write (!%.*s)\n",
+                                     (int)(t->end - (size_t)(word - d->source)), word);
+            print_error(s, said);
+            free(said);
+        }
+        free(program);
+        free(key);
+    }
+}
+
 result run_part(session *s, const char *code, const char *name, const part *which)
 {
     build b = {.s = s};
@@ -339,8 +411,10 @@ result run_part(session *s, const char *code, const char *name, const part *whic
     s->serial++;
     b.draft = draft_from(code, name, s->serial, s->prefix, s->symbols, which->from);
     begin_part(&b, which);
+    hint_at_shell(s, &b.draft);
     if (only_shell(&b.draft) && !ranks_chosen(s)) r = run_shell_lines(s, &b.draft);
-    else if ((b.draft.split.count || b.draft.split.tokens.open_comment || b.draft.asked.count) && examine(&b, &r))
+    else if ((b.draft.split.count || b.draft.split.tokens.open_comment || b.draft.asked.count) &&
+             part_readable(&b, &r) && examine(&b, &r))
         r = b.staged ? run_in_stages(s, &b.draft, b.stage, name) : run_examined(&b);
     build_free(&b);
     return r;
@@ -366,12 +440,15 @@ static char *straightened(session *s, const char *code, const char *name, origin
 
 result run_shown(session *s, const char *code, const char *shown, const char *name)
 {
+    char *renamed = strcmp(name, "Out") ? outs_named(s, code) : NULL;
+    if (renamed) code = renamed;
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
     s->sources[s->source_count++] = (source){.name = copy_of(name), .text = copy_of(shown), .serial = s->serial + 1};
     const char *zero = strchr(code, 1);
     if (zero) {
         unsigned line = 1;
         for (const char *p = code; p < zero; p++) line += *p == '\n';
+        free(renamed);
         return error_result("CompileError", "%s:%u: there is a zero byte in the cell", name, line);
     }
     origins from = {0};
@@ -380,6 +457,7 @@ result run_shown(session *s, const char *code, const char *shown, const char *na
     result r = run_part(s, straight, name, &(part){.from = from.count ? &from : NULL});
     origins_free(&from);
     free(straight);
+    free(renamed);
     return r;
 }
 
@@ -419,9 +497,14 @@ result run_program_in_worker(session *s, char *const *arguments, int *status)
     for (; *arguments; arguments++) text_add_bytes(&payload, *arguments, strlen(*arguments) + 1);
     *status = 0;
     result r = {0};
-    if (!ensure_worker(s)) {
+    bool up = ensure_worker(s);
+    outcome o = OUTCOME_ENDED;
+    cell_waits(s);
+    if (up) o = machine_run(&s->machine, MESSAGE_SHELL, payload.data, payload.size, s->allow_stdin);
+    cell_goes_on(s);
+    if (!up) {
         r = error_result("WorkerError", "the process that runs cells cannot be started");
-    } else if (machine_run(&s->machine, MESSAGE_SHELL, payload.data, payload.size, s->allow_stdin) == OUTCOME_ENDED) {
+    } else if (o == OUTCOME_ENDED) {
         r = ending_result(s, false);
     } else if (s->machine.last.number != ENDING_PROGRAM) {
         r = ending_result(s, true);

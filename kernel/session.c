@@ -2,12 +2,15 @@
 #include "session.h"
 #include "folder.h"
 #include "debug/debugger.h"
+#include "cells/spelling.h"
 #include "expressions.h"
 #include "magics/magics.h"
+#include "outs.h"
 #include "ranks/ranks.h"
 
 #include <libgen.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +87,7 @@ static void find_flags(session *s)
         "-Wno-misleading-indentation -Wno-null-dereference -Wno-missing-declarations -Wno-unknown-pragmas "
         "-Wno-incompatible-library-redeclaration "
         "-Wno-gnu-folding-constant -Wno-error=implicit-int -Werror=int-conversion -Werror=incompatible-pointer-types "
-        "-Wunused-value -Wtautological-unsigned-zero-compare";
+        "-Wunused-value -Wtautological-unsigned-zero-compare -Wconditional-uninitialized";
     char *words = copy_of(fixed), *kolo = package_flags(s, "--cflags", "kolo"),
          *mpi = package_flags(s, "--cflags", "ompi-c");
     add_words(&s->base_flags, words);
@@ -120,12 +123,43 @@ static void open_history(session *s)
     free(path);
 }
 
+char *in_path(const char *name)
+{
+    const char *path = getenv("PATH");
+    char *copy = copy_of(path ? path : ""), *rest, *found = NULL;
+    for (char *one = strtok_r(copy, ":", &rest); one && !found; one = strtok_r(NULL, ":", &rest)) {
+        found = format_text("%s/%s", one, name);
+        if (access(found, X_OK) == 0) continue;
+        free(found);
+        found = NULL;
+    }
+    free(copy);
+    return found;
+}
+
+/* With it a sanitizer's report names lines. */
+static void add_symbolizer(names *environment)
+{
+    static const char *const programs[] = {"llvm-symbolizer-19", "llvm-symbolizer", "addr2line", NULL};
+    static const char *const sanitizers[] = {"ASAN", "MSAN", "TSAN", "UBSAN", NULL};
+    char *path = NULL;
+    for (const char *const *one = programs; *one && !path; one++) path = in_path(*one);
+    for (const char *const *one = sanitizers; *one && path; one++) {
+        char *name = format_text("%s_SYMBOLIZER_PATH", *one), *line = format_text("%s=%s", name, path);
+        if (!getenv(name)) names_add(environment, line);
+        free(name);
+        free(line);
+    }
+    free(path);
+}
+
 /* For cells and the programs they start. */
 static void set_environment(session *s)
 {
     static const char *const plain[] = {"PAGER=cat", "GIT_PAGER=cat", "PYTHONUNBUFFERED=1", NULL};
     display_tell(&s->display, s->library, s->folder, &s->machine.environment);
     names_add_words(&s->machine.environment, plain);
+    add_symbolizer(&s->machine.environment);
 }
 
 static void drain_for_display(void *closure)
@@ -133,12 +167,40 @@ static void drain_for_display(void *closure)
     machine_drain(closure);
 }
 
+typedef struct news {
+    struct pollfd watched[6];
+    bool soon; /* something is due that no descriptor tells of */
+} news;
+
+/* By the holder of `busy`. */
+static news news_of(session *s)
+{
+    machine *m = &s->machine;
+    bool room = output_has_room(&s->out);
+    return (news){.watched = {{room ? m->out_pipe : -1, POLLIN, 0},
+                              {room ? m->error_pipe : -1, POLLIN, 0},
+                              {room ? display_watch(&s->display) : -1, POLLIN, 0},
+                              {room ? ranks_watch(s) : -1, POLLIN, 0},
+                              {m->wake, POLLIN, 0}, /* a shutdown */
+                              {m->orphans_ended ? -1 : m->guard_socket, 0, 0}}, /* its end */
+                  .soon = !room || s->compiler.building};
+}
+
+/* Between two looks at least a moment passes, in which output gathers. */
+static void wait_for_news(news *n)
+{
+    nanosleep(&(struct timespec){.tv_nsec = n->soon ? 100000000 : 20000000}, NULL);
+    if (!n->soon) poll(n->watched, sizeof n->watched / sizeof *n->watched, 1000);
+}
+
 /* Between cells a program left in the background may print, or a thread of a cell's: somebody must read it. */
 static void *idle(void *closure)
 {
     session *s = closure;
+    news next = {.soon = true};
     while (!s->closing) {
-        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        wait_for_news(&next);
+        next.soon = true; /* while a cell runs its thread does all this */
         if (pthread_mutex_trylock(&s->busy)) continue;
         if (!s->closing && output_has_room(&s->out)) {
             machine_drain(&s->machine);
@@ -147,25 +209,20 @@ static void *idle(void *closure)
             output_flush(&s->out);
         }
         if (!s->closing) compiler_tend(&s->compiler);
+        if (!s->closing) next = news_of(s);
         pthread_mutex_unlock(&s->busy);
     }
     return NULL;
-}
-
-/* Waits for a running cell, which has been interrupted, to leave the session alone. */
-static bool alone(session *s)
-{
-    struct timespec limit;
-    clock_gettime(CLOCK_REALTIME, &limit);
-    limit.tv_sec += 3;
-    return pthread_mutex_timedlock(&s->busy, &limit) == 0;
 }
 
 session *session_open(const front *f, const char *executable, char **problem)
 {
     session *s = need_zeroed(sizeof *s);
     s->front = *f;
+    machine_blank(&s->machine); /* session_close() follows whatever fails */
+    s->compiler.input = -1;
     pthread_mutex_init(&s->busy, NULL);
+    pthread_mutex_init(&s->knowledge, NULL);
     s->folder = folder_make();
     if (!s->folder) {
         *problem = copy_of("no folder can be made under /tmp");
@@ -191,6 +248,7 @@ session *session_open(const front *f, const char *executable, char **problem)
     analyser_open(&s->analyser, &s->base_flags, s->folder);
     compiler_open(&s->compiler, &s->base_flags, s->folder);
     compiler_prepare(&s->compiler);
+    tools_heed(s->machine.wake);
     open_history(s);
     s->debugger = debug_open(s);
     s->idling = pthread_create(&s->idler, NULL, idle, s) == 0;
@@ -202,7 +260,7 @@ void session_close(session *s)
     if (!s) return;
     s->closing = true;
     if (s->idling) pthread_join(s->idler, NULL);
-    bool quiet = alone(s);
+    bool quiet = last_enters(s); /* a cell that runs has been interrupted */
     if (quiet) ranks_close(s);
     if (quiet) machine_ask_to_end(&s->machine);
     machine_close(&s->machine);
@@ -217,6 +275,7 @@ void session_close(session *s)
     journal_clear(&s->journal);
     json_decref(s->value);
     loads_clear(s);
+    outs_clear(s);
     folder_remove_session(s->folder); /* a cell may have ended the guard, which would have done it */
     for (size_t i = 0; i < s->source_count; i++) {
         free(s->sources[i].name);
@@ -309,10 +368,22 @@ static bool blank(const char *code)
     return code[strspn(code, " \t\r\n;")] == 0;
 }
 
-char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions,
+/* What %%stdin has written was for the cell behind it. */
+static void forget_input(session *s)
+{
+    bool keep = s->input_given;
+    s->input_given = false;
+    if (keep || !s->machine.input_file) return;
+    unlink(s->machine.input_file);
+    free(s->machine.input_file);
+    s->machine.input_file = NULL;
+}
+
+char *session_execute(session *s, const char *written, bool silent, bool store, const char *user_expressions,
                       bool allow_stdin)
 {
-    pthread_mutex_lock(&s->busy);
+    char *code = plain_line_ends(written);
+    cell_begins(s);
     bool counted = store && !silent && !blank(code);
     if (counted) s->count++;
     json_decref(s->value);
@@ -332,6 +403,7 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
     machine_drain(&s->machine);
     output_end(&s->out);
     journal_end(&s->journal, r.failed);
+    forget_input(s);
     for (size_t i = before; i < s->source_count; i++) s->sources[i].ran = !r.failed;
     if (counted) history_add(&s->history, s->count, code, json_string_value(json_object_get(s->value, "text/plain")));
     json_t *reply = reply_of(s, &r, user_expressions);
@@ -339,17 +411,27 @@ char *session_execute(session *s, const char *code, bool silent, bool store, con
     json_decref(reply);
     result_free(&r);
     free(name);
+    free(code);
     compiler_precompile(&s->compiler, s->prefix);
     compiler_prepare(&s->compiler);
     machine_take_wake(&s->machine);
     s->machine.interrupted = 0;
-    pthread_mutex_unlock(&s->busy);
+    cell_ended(s);
     return dump ? dump : copy_of("{\"status\":\"error\",\"ename\":\"Error\",\"evalue\":\"\",\"traceback\":[]}");
 }
 
 void session_interrupt(session *s)
 {
     machine_interrupt(&s->machine);
+}
+
+void session_forget_interrupt(session *s)
+{
+    machine_forget_wake(&s->machine);
+}
+
+void session_interrupt_debugger(session *s)
+{
     debug_interrupt(s->debugger);
 }
 
@@ -376,7 +458,9 @@ bool session_has_debugger(void)
 char *session_history(session *s, const char *request)
 {
     json_t *asked = json_loads(request, 0, NULL);
+    bool alone = help_enters(s);
     json_t *answer = history_answer(&s->history, asked);
+    help_leaves(s, alone);
     char *dump = json_dumps(answer, JSON_COMPACT);
     json_decref(asked);
     json_decref(answer);

@@ -71,19 +71,40 @@ struct session {
     names manuals; /* pages that were asked for: manual.c */
     unsigned count, serial;
     bool allow_stdin, silent;
+    bool ranks_initialised; /* a cell for the ranks that there are now has named kolo_init() */
+    bool input_given; /* by this cell, for the next one: %%stdin */
     unsigned word_line, word_column; /* where the words of the magic that runs stand in its cell; from 1 and 0 */
+    struct outs *outs; /* outs.h; NULL: none was kept yet */
     json_t *value; /* the bundle of the last trailing expression; NULL: none */
-    pthread_mutex_t busy; /* held by whoever works with the session */
+    pthread_mutex_t busy; /* lock.c: of the processes, what they print, and the compiler */
+    pthread_mutex_t knowledge; /* of symbols, sources, history and the analysers; taken after `busy` */
+    pthread_t cell_thread; /* while cell_runs */
+    atomic_bool cell_runs;
+    bool cell_waiting; /* the cell's thread has let `knowledge` go: the worker answers nobody; by `knowledge` */
     pthread_t idler;      /* publishes what is printed between cells */
     bool idling;
     atomic_bool closing;
 };
+
+/* lock.c. A cell's thread holds both locks until the cell has ended. While it waits for a compiler, the worker or ranks
+ * it lets `knowledge` go, so that help is given also while a cell runs. */
+void cell_begins(session *s);
+void cell_ended(session *s);
+void cell_waits(session *s);
+void cell_goes_on(session *s);
+/* Takes `knowledge`, and `busy` too unless a cell runs: true, and the worker may be asked. */
+bool help_enters(session *s);
+void help_leaves(session *s, bool alone);
+/* Takes both for ever. False when a cell holds them for longer than it may. */
+bool last_enters(session *s);
 
 /* run.c: one piece of C. `name` is how its messages call it; first_line: of the cell, where it stands in a cell. */
 result run_c(session *s, const char *code, const char *name);
 /* The same for code that was made of what the user wrote: `shown` is what messages quote, at the lines that #line
  * gives. */
 result run_shown(session *s, const char *code, const char *shown, const char *name);
+/* May libclang read this in the kernel's process (trial.h)? False, and why in `r`. `name`: of the cell. */
+bool readable(session *s, const text *what, const char *name, result *r);
 /* Makes sure of a worker with every cell loaded. False when none can be had. */
 bool ensure_worker(session *s);
 /* Starts the worker anew, as after a crash: functions come back, variables are zero. */
@@ -121,6 +142,9 @@ cell_fate fate_of(void *closure, const char *cell_name);
 
 /* The memory of the session's worker, for value.h. */
 memory worker_memory(session *s);
+
+/* Where an executable of that name is, by PATH; NULL: nowhere. The caller frees. */
+char *in_path(const char *name);
 
 /* Prints on the cell's own streams. */
 void print_out(session *s, const char *words);

@@ -65,12 +65,22 @@ static bool family_reads(pid_t process, ino_t pipe, int depth, bool below, bool 
     return false;
 }
 
+static const char end_of_input[] = "(a line of ^D alone, typed so or with Ctrl and D, is the end of the input)\n";
+
 static void ask_user(machine *m)
 {
     machine_drain(m);
-    output_flush(m->out);
-    char *line = m->out->front->ask(m->out->front->self, "");
+    char *question = output_take_question(m->out);
+    char *line = m->out->front->ask(m->out->front->self, question);
+    free(question);
+    if (line && (!strcmp(line, "^D") || !strcmp(line, "\004"))) { /* the end of the input */
+        close(m->input);
+        m->input = -1;
+        free(line);
+        return;
+    }
     if (!line) {
+        if (!m->out->silent) output_add(m->out, 2, end_of_input, strlen(end_of_input));
         m->interrupted = seconds_now();
         return;
     }

@@ -1,4 +1,5 @@
 #include "cells/analyse.h"
+#include "cells/lexer.h"
 #include "mistakes/standard.h"
 
 #include <stdlib.h>
@@ -134,6 +135,34 @@ static uint64_t layout_of(CXType type, uint64_t hash)
     return hash;
 }
 
+/* "int *[3]", with no name in it that a cell could give another meaning; NULL for others. */
+static char *in_own_words(CXType type)
+{
+    static const char words[] = " char double float int long short signed unsigned void const volatile restrict _Bool "
+                                "_Complex _Atomic __int128 ";
+    char *spelling = clang_text(clang_getTypeSpelling(clang_getCanonicalType(type)));
+    token_list tokens = tokens_of(spelling);
+    bool own = !strstr(spelling, "(^");
+    for (size_t i = 0; i < tokens.count && own; i++) {
+        const token *t = &tokens.items[i];
+        char *word = copy_of_bytes(spelling + t->begin, t->end - t->begin);
+        own = t->kind != TOKEN_NAME || word_among(words, word);
+        free(word);
+    }
+    tokens_free(&tokens);
+    if (own) return spelling;
+    free(spelling);
+    return NULL;
+}
+
+static void take_qualifiers(type_facts *facts, CXType type)
+{
+    CXType plain = clang_getCanonicalType(type); /* clang writes the elements' qualifiers to the canonical array */
+    facts->is_const = clang_isConstQualifiedType(plain);
+    facts->is_volatile = clang_isVolatileQualifiedType(plain);
+    facts->is_atomic = plain.kind == CXType_Atomic;
+}
+
 type_facts facts_of(CXType type)
 {
     char *spelling = clang_text(clang_getTypeSpelling(type));
@@ -148,6 +177,8 @@ type_facts facts_of(CXType type)
     long long size = clang_Type_getSizeOf(type), align = clang_Type_getAlignOf(type);
     facts.size = size > 0 ? (size_t)size : 0;
     facts.align = align > 0 ? (size_t)align : 1;
+    take_qualifiers(&facts, type);
+    facts.plain = in_own_words(type);
     facts.writable = !strstr(facts.spelling, "(unnamed") && !strstr(facts.spelling, "(anonymous") &&
                      !strstr(facts.spelling, "typeof");
     return facts;

@@ -22,7 +22,10 @@ typedef struct type_facts {
     size_t size, align;
     uint64_t layout; /* differs when the size, a member, or a member's place differs */
     bool is_array, is_function;
-    bool writable;   /* can be written again from its spelling: no unnamed struct in it */
+    bool is_const, is_volatile, is_atomic; /* of an array: of its elements; is_atomic: the type itself */
+    char *plain; /* its spelling in C's own words alone, without a typedef or a tag; NULL: it has none. The caller frees
+                  */
+    bool writable; /* can be written again from its spelling: no unnamed struct in it */
 } type_facts;
 
 /* `folder`: where it keeps a file of its own. */
@@ -41,9 +44,9 @@ CXCursor analyser_cursor(const analyser *a, size_t offset);
 bool analyser_type(const analyser *a, size_t offset, type_facts *facts);
 
 typedef struct value_facts {
-    CXType type;    /* CXType_Invalid when there is no expression; of a bit-field, the type it is declared with */
+    CXType type; /* CXType_Invalid when there is no expression; of a bit-field, the type it is declared with */
     bool bit_field;
-    char prefix;    /* L, u or U of a wide string literal, which its type does not tell from numbers; else 0 */
+    char prefix; /* L, u or U of a wide string literal, which its type does not tell from numbers; else 0 */
 } value_facts;
 
 /* What is known of the trailing expression that is cast to void at `offset`. */

@@ -3,10 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,17 +19,14 @@ static const char *const code_flags[] = {
     "-w",        NULL};
 
 /* A fault stays a fault, at its line, with those that led there. */
-static const char *const fault_flags[] = {"-fno-delete-null-pointer-checks",
-                                          "-fno-finite-loops",
-                                          "-mllvm",
-                                          "-replexitval=never", /* what a loop adds up is not worked out beforehand */
-                                          "-fasynchronous-unwind-tables",
-                                          "-fno-omit-frame-pointer",
-                                          "-fno-optimize-sibling-calls",
-                                          "-fsanitize=integer-divide-by-zero,unreachable",
-                                          "-fsanitize-trap=integer-divide-by-zero,array-bounds,unreachable",
-                                          "-fstack-protector-strong",
-                                          NULL};
+static const char *const fault_flags[] = {
+    "-fno-delete-null-pointer-checks", "-fno-finite-loops", "-mllvm",
+    "-replexitval=never", /* what a loop adds up is not worked out beforehand */
+    "-fasynchronous-unwind-tables", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls",
+    "-fsanitize=integer-divide-by-zero,unreachable", "-fsanitize-trap=integer-divide-by-zero,unreachable",
+    "-fno-sanitize-recover=array-bounds", "-fstack-protector-strong",
+    /* A branch on what was never set goes one way or the other, not nowhere. */
+    "-ftrivial-auto-var-init=pattern", "-ftrivial-auto-var-init-max-size=4096", "-mllvm", "-trap-unreachable", NULL};
 
 void flags_add(names *list, const char *flag)
 {
@@ -47,6 +48,29 @@ void compiler_open(compiler *c, const names *flags, const char *folder)
     names_add_all(&c->flags, flags);
 }
 
+/* What a compiler may have: learners' text makes it grow. */
+enum {
+    TOOL_SECONDS = 60,
+    PRINTING_SECONDS = 4 /* of processor time: to compile, to print what is read back */,
+    MOST_PRINTED = 64 << 20 /* bytes that are read back */
+};
+static const rlim_t TOOL_MEMORY = 6ull << 30, TOOL_FILE = 2ull << 30;
+
+static int interrupts = -1; /* the descriptor of tools_heed() */
+
+void tools_heed(int descriptor)
+{
+    interrupts = descriptor;
+}
+
+static void limit(pid_t process, rlim_t seconds)
+{
+    prlimit(process, RLIMIT_CPU, &(struct rlimit){seconds, seconds}, NULL);
+    prlimit(process, RLIMIT_AS, &(struct rlimit){TOOL_MEMORY, TOOL_MEMORY}, NULL);
+    prlimit(process, RLIMIT_FSIZE, &(struct rlimit){TOOL_FILE, TOOL_FILE}, NULL);
+    prlimit(process, RLIMIT_CORE, &(struct rlimit){0, 0}, NULL);
+}
+
 static pid_t spawn(char *const *arguments, int input, const char *log)
 {
     posix_spawn_file_actions_t actions;
@@ -65,12 +89,20 @@ static pid_t spawn(char *const *arguments, int input, const char *log)
     int failed = posix_spawnp(&process, arguments[0], &actions, &how, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&how);
+    if (!failed) limit(process, TOOL_SECONDS);
     return failed ? 0 : process;
 }
 
 static int wait_for(pid_t process)
 {
-    int status = -1;
+    int status = -1, ended = pidfd_open(process, 0);
+    struct pollfd watched[] = {{ended, POLLIN, 0}, {interrupts, POLLIN, 0}};
+    while (ended >= 0 && !watched[0].revents) {
+        if (poll(watched, 2, -1) < 0 && errno != EINTR) break;
+        if (watched[1].revents) kill(process, SIGKILL);
+        if (watched[1].revents) break;
+    }
+    if (ended >= 0) close(ended);
     while (waitpid(process, &status, 0) < 0 && errno == EINTR) continue;
     return status;
 }
@@ -83,7 +115,11 @@ int run_tool(char *const *arguments, const char *log)
 
 char *output_of_tool(char *const *arguments, const char *log)
 {
-    char *printed = run_tool(arguments, log) == 0 ? read_whole_file(log) : NULL;
+    struct stat facts;
+    pid_t process = spawn(arguments, -1, log);
+    if (process) limit(process, PRINTING_SECONDS);
+    bool good = process && wait_for(process) == 0 && stat(log, &facts) == 0 && facts.st_size <= MOST_PRINTED;
+    char *printed = good ? read_whole_file(log) : NULL;
     unlink(log);
     return printed;
 }
@@ -115,6 +151,23 @@ bool flags_want_speed(const names *flags)
     return fast;
 }
 
+bool flags_sanitize(const names *flags)
+{
+    bool found = false;
+    for (size_t i = 0; i < flags->count; i++) found |= !strncmp(flags->items[i], "-fsanitize=", 11);
+    return found;
+}
+
+bool flags_are_c23(const names *flags)
+{
+    bool found = false;
+    for (size_t i = 0; i < flags->count; i++) {
+        const char *flag = flags->items[i];
+        if (!strncmp(flag, "-std=", 5)) found = strstr(flag, "2x") || strstr(flag, "23") || strstr(flag, "2y");
+    }
+    return found;
+}
+
 void flags_keep_faults(names *list, const names *given)
 {
     names_add_words(list, fault_flags);
@@ -131,6 +184,7 @@ static names command(const compiler *c, const char *language)
     names_add(&list, c->debugging ? "-g" : "-gline-tables-only");
     if (c->debugging) names_add(&list, "-fno-eliminate-unused-debug-types");
     names_add_words(&list, code_flags);
+    if (flags_sanitize(&c->flags)) names_add(&list, "-fno-sanitize=all"); /* its runtime is in programs alone */
     flags_keep_faults(&list, &c->flags);
     names_add(&list, "-x");
     names_add(&list, language);
@@ -259,6 +313,15 @@ void compiler_tend(compiler *c)
     compiler_prepare(c);
 }
 
+/* Why clang did not do it, where its own words do not say. */
+static char *ending_of_tool(int status)
+{
+    if (!WIFSIGNALED(status)) return NULL;
+    if (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL)
+        return format_text("clang-19 was ended: more than %d seconds of processor time", TOOL_SECONDS);
+    return format_text("clang-19 ended: %s", strsignal(WTERMSIG(status)));
+}
+
 static bool feed(int input, const char *bytes, size_t size)
 {
     while (size) {
@@ -281,9 +344,11 @@ static bool compile(compiler *c, const text *source, size_t prefix_size, char **
     char *errors = copy_of(c->errors ? c->errors : "");
     *object = copy_of(c->object ? c->object : "");
     forget_waiting(c, false);
-    bool built = fed && wait_for(process) == 0;
+    int status = process ? wait_for(process) : -1;
+    bool built = fed && status == 0;
     compiler_prepare(c); /* the next one starts while this cell is linked, loaded and run */
-    if (!built) *problem = read_whole_file(errors);
+    if (!built) *problem = process ? ending_of_tool(status) : NULL;
+    if (!built && !*problem) *problem = read_whole_file(errors);
     if (!built && !*problem) *problem = copy_of("clang-19 cannot be started");
     unlink(errors);
     free(errors);
@@ -297,7 +362,7 @@ static char *link_object(compiler *c, const char *object, char **problem)
     names list = {0};
     const char *const start[] = {"ld", "-shared", "--eh-frame-hdr", "-z", "now", "--hash-style=gnu",
                                  "--no-ld-generated-unwind-info",
-        /* Two mappings a cell, not five: a process may have 65,530. */
+                                 /* Two mappings a cell, not five: a process may have 65,530. */
                                  "-z", "noseparate-code", "-z", "norelro", "-o", library, object, NULL};
     names_add_words(&list, start);
     names_add_all(&list, &c->link_flags);

@@ -29,6 +29,10 @@ void flags_add(names *list, const char *flag);
 
 /* Is the last -O among them one that asks for all the speed there is? */
 bool flags_want_speed(const names *flags);
+/* Is there a -fsanitize= among them? */
+bool flags_sanitize(const names *flags);
+/* Is the language that they choose C23, or a later draft? */
+bool flags_are_c23(const names *flags);
 /* Adds what keeps a fault a fault however the code is optimised. `given`: the user's, who may want speed instead. */
 void flags_keep_faults(names *list, const names *given);
 
@@ -49,7 +53,10 @@ void compiler_precompile(compiler *c, const char *prefix);
 char *compiler_build(compiler *c, const text *source, size_t prefix_size, const link_name *table, size_t count,
                      names *wanted, char **problem);
 
-/* Runs a program with its output to `log`; its wait status, -1 when it cannot be started. */
+/* Tools end when this descriptor is readable: the cell has been interrupted. */
+void tools_heed(int descriptor);
+/* Runs a program with its output to `log`, in limits of time and memory; its wait status, -1 when it cannot be started.
+ */
 int run_tool(char *const *arguments, const char *log);
 /* What it printed, by way of the file `log`, which goes. NULL when it failed; the caller frees. */
 char *output_of_tool(char *const *arguments, const char *log);

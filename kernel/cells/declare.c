@@ -20,8 +20,8 @@ static bool word_in(const cell *c, size_t at, const char *const *words)
 
 bool storage_word(const char *source, const token *t)
 {
-    static const char *const words[] = {"static",   "inline",        "__inline", "__inline__", "register",
-                                        "__thread", "_Thread_local", "auto",     "extern",     NULL};
+    static const char *const words[] = {"static",        "inline", "__inline", "__inline__",   "register", "__thread",
+                                        "_Thread_local", "auto",   "extern",   "thread_local", NULL};
     for (const char *const *w = words; *w; w++) {
         if (token_is(source, t, *w)) return true;
     }
@@ -30,8 +30,9 @@ bool storage_word(const char *source, const token *t)
 
 static bool qualifier(const cell *c, size_t at)
 {
-    static const char *const words[] = {"const",   "volatile",      "restrict", "__restrict",   "_Atomic", "_Noreturn",
-                                        "typedef", "__extension__", "__const",  "__volatile__", NULL};
+    static const char *const words[] = {"const",   "volatile",     "restrict",  "__restrict",
+                                        "_Atomic", "_Noreturn",    "typedef",   "__extension__",
+                                        "__const", "__volatile__", "constexpr", NULL};
     return word_in(c, at, words) || storage_word(c->source, &c->tokens.items[at]);
 }
 
@@ -86,7 +87,7 @@ static bool type_name(const cell *c, size_t at, size_t limit)
 static size_t read_specifiers(const cell *c, size_t at, size_t limit, declaration *d)
 {
     static const char *const with_group[] = {"__attribute__", "_Alignas", "alignas", "_BitInt", NULL};
-    static const char *const type_of[] = {"typeof", "__typeof__", "__typeof", NULL};
+    static const char *const type_of[] = {"typeof", "__typeof__", "__typeof", "typeof_unqual", NULL};
     static const char *const records[] = {"struct", "union", "enum", NULL};
     bool typed = false;
     while (at < limit) {

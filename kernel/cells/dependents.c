@@ -7,6 +7,7 @@
 typedef struct search {
     const draft *d;
     names changed, fresh; /* plain names: with another meaning than before; new or as before */
+    names macros;         /* of those, macros that stand behind a function of that name, which does not meet them */
     dependents found;
     bool grown;
 } search;
@@ -14,7 +15,8 @@ typedef struct search {
 static bool uses_changed(const search *s, const entity *e)
 {
     for (size_t i = 0; i < e->uses.count; i++) {
-        if (names_have(&s->changed, e->uses.items[i])) return true;
+        bool itself = e->name && !strcmp(e->name, e->uses.items[i]) && names_have(&s->macros, e->name);
+        if (!itself && names_have(&s->changed, e->uses.items[i])) return true;
     }
     return false;
 }
@@ -37,12 +39,21 @@ static void add_names(search *s, const entity *e)
     }
 }
 
+/* A function whose parameters or result are of a type that changes: who calls it is compiled again, too. */
+static bool head_changed(const search *s, const entity *e)
+{
+    bool changed = false;
+    for (size_t i = 0; e->kind == ENTITY_FUNCTION && i < e->rests.count; i++)
+        changed |= strcmp(e->name, e->rests.items[i]) && names_have(&s->changed, e->rests.items[i]);
+    return changed;
+}
+
 /* What a changed macro or type takes along: macros and types that use it, with all their names. */
 static void spread(entity *e, void *closure)
 {
     search *s = closure;
     bool carries = e->kind == ENTITY_MACRO || e->kind == ENTITY_TYPE;
-    if (carries && uses_changed(s, e)) add_names(s, e);
+    if ((carries && uses_changed(s, e)) || head_changed(s, e)) add_names(s, e);
 }
 
 /* A function that could not run for want of something that the cell brings is looked at again. */
@@ -81,16 +92,28 @@ bool variable_changes(const entity *e, const symbols *session)
     return e->natural || old->kind != e->kind || old->layout != e->layout || differs(old->constant, e->constant);
 }
 
+/* `#define SQ(x) …` where SQ() is a function of an earlier cell: who calls it gets the macro from now on. */
+static bool hides_function(const entity *macro, const symbols *session)
+{
+    const entity *e = symbols_find_bytes(session, 'o', macro->name, strlen(macro->name));
+    const char *name = strstr(macro->shown, macro->name);
+    return e && e->kind == ENTITY_FUNCTION && e->link && name && name[strlen(macro->name)] == '(';
+}
+
 static void add_changed(search *s, const entity *e, const symbols *session)
 {
     const entity *old = symbols_find(session, e->defines.items[0]);
     bool prototype = e->kind == ENTITY_FUNCTION && !e->defined;
     if (only_declares(e) && old) return;
-    bool other = e->kind == ENTITY_VARIABLE ? variable_changes(e, session)
-                                            : old && !(prototype && old->definition) && differs(old->shown, e->shown);
+    bool hides = e->kind == ENTITY_MACRO && !old && hides_function(e, session);
+    bool other_kind = old && old->kind == ENTITY_TYPE && e->kind != old->kind;
+    bool other = other_kind || hides          ? true
+                 : e->kind == ENTITY_VARIABLE ? variable_changes(e, session)
+                                              : old && !(prototype && old->definition) && differs(old->shown, e->shown);
+    if (hides) names_add(&s->macros, e->name);
     if (other) {
         add_names(s, e);
-        add_names(s, old);
+        if (old) add_names(s, old);
     } else if (!prototype && (e->kind != ENTITY_VARIABLE || e->defined)) {
         for (size_t i = 0; i < e->defines.count; i++) names_add(&s->fresh, e->defines.items[i] + 2);
     }
@@ -101,6 +124,10 @@ dependents dependents_of(const draft *d, const symbols *session, const names *mo
     search s = {.d = d};
     for (size_t i = 0; i < d->count; i++) {
         if (d->items[i].what->defines.count) add_changed(&s, d->items[i].what, session);
+    }
+    for (size_t i = 0; i < d->undone.count; i++) {
+        names_add(&s.changed, d->undone.items[i]);
+        s.grown = true;
     }
     for (size_t i = 0; i < more->count; i++) {
         names_add(&s.changed, more->items[i]);
@@ -113,7 +140,41 @@ dependents dependents_of(const draft *d, const symbols *session, const names *mo
     if (s.changed.count || s.fresh.count) symbols_each(session, collect, &s);
     names_free(&s.changed);
     names_free(&s.fresh);
+    names_free(&s.macros);
     return s.found;
+}
+
+/* Do they say the same, blanks apart? */
+static bool same_words(const char *a, const char *b)
+{
+    token_list left = tokens_of(a), right = tokens_of(b);
+    bool same = left.count == right.count;
+    for (size_t i = 0; i < left.count && same; i++) {
+        const token *l = &left.items[i], *r = &right.items[i];
+        same = l->end - l->begin == r->end - r->begin && !memcmp(a + l->begin, b + r->begin, l->end - l->begin);
+    }
+    tokens_free(&left);
+    tokens_free(&right);
+    return same;
+}
+
+void changed_typedefs(const draft *d, const symbols *session, names *into)
+{
+    search s = {.d = d};
+    for (size_t i = 0; i < d->count; i++) {
+        const entity *e = d->items[i].what;
+        for (size_t k = 0; k < e->defines.count; k++) {
+            const entity *old = symbols_find(session, e->defines.items[k]);
+            bool type = old && old->kind == ENTITY_TYPE && e->defines.items[k][0] == 'o' && !strchr(old->shown, '{');
+            if (type && (e->kind != ENTITY_TYPE || !same_words(old->shown, e->shown))) add_names(&s, old);
+        }
+    }
+    while (s.grown) {
+        s.grown = false;
+        symbols_each(session, spread, &s);
+    }
+    names_add_all(into, &s.changed);
+    names_free(&s.changed);
 }
 
 void dependents_free(dependents *d)

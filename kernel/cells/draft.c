@@ -163,13 +163,24 @@ static void draft_function(draft *d, size_t at)
 static bool may_be_constant(const draft *d, const piece *p, const declaration *taken, const declarator *one)
 {
     if (one->value == none || one->first != one->name || one->last != one->name + 1) return false;
-    if (!has_word(d, p->first, taken->specifiers_last, "const")) return false;
-    static const char *const others[] = {"volatile", "_Atomic", "_Thread_local", "__thread", "__auto_type", NULL};
+    bool fixed = has_word(d, p->first, taken->specifiers_last, "const") ||
+                 has_word(d, p->first, taken->specifiers_last, "constexpr");
+    if (!fixed) return false;
+    static const char *const others[] = {"volatile", "_Atomic",     "_Thread_local", "thread_local",
+                                         "__thread", "__auto_type", "auto",          NULL};
     for (const char *const *word = others; *word; word++) {
         if (has_word(d, p->first, taken->specifiers_last, *word)) return false;
     }
     const token *first = &d->split.tokens.items[one->value];
     return first->kind != TOKEN_STRING && !token_is(d->source, first, "{");
+}
+
+static bool asks_threads(const draft *d, size_t first, size_t last)
+{
+    static const char *const words[] = {"_Thread_local", "thread_local", "__thread", NULL};
+    bool asks = false;
+    for (const char *const *word = words; *word; word++) asks |= has_word(d, first, last, *word);
+    return asks;
 }
 
 static bool asks_alignment(const draft *d, size_t first, size_t last)
@@ -193,8 +204,7 @@ static void draft_declaration(draft *d, size_t at)
         item->declarator = i;
         item->has_value = one->value != none;
         item->open_array = one->open_bracket != none && item->has_value;
-        item->what->threads = has_word(d, p->first, taken.specifiers_last, "_Thread_local") ||
-                              has_word(d, p->first, taken.specifiers_last, "__thread");
+        item->what->threads = asks_threads(d, p->first, taken.specifiers_last);
         item->constant = may_be_constant(d, p, &taken, one);
         item->aligned = asks_alignment(d, p->first, one->last);
         item->what->name = copy_of_bytes(d->source + t->begin, t->end - t->begin);
@@ -327,6 +337,20 @@ draft draft_from(const char *source, const char *name, unsigned serial, const ch
     return d;
 }
 
+bool draft_undo_macros(draft *d, const symbols *session)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        const entity *e = d->items[i].what;
+        for (size_t k = 0; e->kind != ENTITY_MACRO && k < e->defines.count; k++) {
+            char *key = format_text("m:%s", e->defines.items[k] + 2);
+            if (symbols_find(session, key) && !draft_find(d, key) && !names_have(&d->undone, key + 2))
+                names_add(&d->undone, key + 2);
+            free(key);
+        }
+    }
+    return d->undone.count > 0;
+}
+
 draft_item *draft_find(const draft *d, const char *key)
 {
     brought wanted = {.key = key};
@@ -348,6 +372,7 @@ void draft_free(draft *d)
     free(d->recheck);
     free(d->recheck_offset);
     names_free(&d->packing);
+    names_free(&d->undone);
     free(d->bounds);
     names_free(&d->asked);
     *d = (draft){0};

@@ -21,6 +21,16 @@ static bool name_byte(char c)
     return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
+char *plain_line_ends(const char *source)
+{
+    char *copy = copy_of(source), *to = copy;
+    for (const char *from = source; *from; from++) {
+        if (from[0] != '\r' || from[1] != '\n') *to++ = *from;
+    }
+    *to = 0;
+    return copy;
+}
+
 /* "con\⏎tinued = 4" becomes "continued\⏎ = 4". */
 static void join_name(char *copy, size_t at)
 {

@@ -6,4 +6,7 @@
  * whole: same lines, same length. NULL when there is nothing of the kind. The caller frees. */
 char *plain_spelling(const char *source);
 
+/* A copy whose lines end in "\n" alone, not in "\r\n". The caller frees. */
+char *plain_line_ends(const char *source);
+
 #endif

@@ -76,18 +76,18 @@ static bool opens(const reader *r)
 
 static bool begins_declaration_word(const reader *r)
 {
-    static const char *const words[] = {"auto",          "char",          "const",          "double",
-                                        "enum",          "extern",        "float",          "inline",
-                                        "int",           "long",          "register",       "restrict",
-                                        "short",         "signed",        "static",         "struct",
-                                        "typedef",       "union",         "unsigned",       "void",
-                                        "volatile",      "_Alignas",      "_Atomic",        "_Bool",
-                                        "_Complex",      "_Noreturn",     "_Static_assert", "_Thread_local",
-                                        "__thread",      "__attribute__", "__auto_type",    "typeof",
-                                        "__typeof__",    "__typeof",      "__inline",       "__inline__",
-                                        "__const",       "__volatile__",  "_Float16",       "__int128",
-                                        "__bf16",        "_Float32",      "_Float64",       "_BitInt",
-                                        "static_assert", "__signed__",    "alignas",        NULL};
+    static const char *const words[] = {
+        "auto",        "char",           "const",         "double",       "enum",
+        "extern",      "float",          "inline",        "int",          "long",
+        "register",    "restrict",       "short",         "signed",       "static",
+        "struct",      "typedef",        "union",         "unsigned",     "void",
+        "volatile",    "_Alignas",       "_Atomic",       "_Bool",        "_Complex",
+        "_Noreturn",   "_Static_assert", "_Thread_local", "__thread",     "__attribute__",
+        "__auto_type", "typeof",         "__typeof__",    "__typeof",     "__inline",
+        "__inline__",  "__const",        "__volatile__",  "_Float16",     "__int128",
+        "__bf16",      "_Float32",       "_Float64",      "_BitInt",      "static_assert",
+        "__signed__",  "alignas",        "constexpr",     "thread_local", "typeof_unqual",
+        NULL};
     return r->at < r->limit && r->tokens[r->at].kind == TOKEN_NAME && is_any(r->source, &r->tokens[r->at], words);
 }
 

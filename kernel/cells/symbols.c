@@ -81,6 +81,7 @@ void entity_free(entity *e)
     free(e->name);
     free(e->link);
     free(e->type);
+    free(e->plain);
     free(e->constant);
     free(e->unfit);
     free(e);

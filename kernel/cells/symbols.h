@@ -26,6 +26,7 @@ typedef struct entity {
     char *name;        /* of a function or variable, the bare name; NULL else */
     char *link;        /* NULL: not the session's (a library's function, a macro, a type) */
     char *type;        /* of a function or variable */
+    char *plain;       /* the same in C's own words alone; NULL: it has a typedef's or a tag's name in it */
     uint64_t layout;   /* of a variable: a fingerprint of its type, members included */
     size_t size, align;
     bool defined;
@@ -34,6 +35,10 @@ typedef struct entity {
     char *unfit;     /* of a function: why it cannot run as things are; NULL: it can. Calling it says so */
     bool natural;    /* of a variable: its storage is the compiler's, as in any C file, not the kernel's */
     bool threads;    /* each thread has its own */
+    bool is_const, is_volatile, is_atomic; /* of a variable's type, or of an array's elements; is_atomic: the type */
+    bool of_outs;    /* outs.h has made it */
+    bool lost;       /* with the process that held its value */
+    bool at_ranks;   /* a cell for the ranks has given it its value there; here it has had none */
     bool gone;       /* while a cell is built: what it changes leaves this variable no meaning */
     unsigned serial; /* the cell that made it */
     unsigned mark;   /* of the unit that has emitted it */

@@ -37,6 +37,32 @@ static void emit_used_in(writer *w, const char *code)
     tokens_free(&list);
 }
 
+/* May a macro of that name stand in the unit? */
+static bool named_by_macro(const writer *w, const char *name)
+{
+    char *key = format_text("m:%s", name ? name : "");
+    bool found = name && (draft_find(w->d, key) || symbols_find(w->session, key));
+    free(key);
+    return found;
+}
+
+/* What an earlier cell wrote: a macro that has got the same name since does not stand in it. */
+static void emit_text_of(writer *w, const entity *e, const char *code)
+{
+    bool hidden = e->kind != ENTITY_MACRO && named_by_macro(w, e->name);
+    if (hidden) {
+        char *hide = format_text("#pragma push_macro(\"%s\")\n#undef %s", e->name, e->name);
+        glue(w, hide);
+        free(hide);
+    }
+    text_add(&w->out->source, code);
+    if (hidden) {
+        char *back = format_text("#pragma pop_macro(\"%s\")", e->name);
+        glue(w, back);
+        free(back);
+    }
+}
+
 static void emit_entity(writer *w, entity *e)
 {
     if (!e || e->mark == w->out->mark) return;
@@ -44,7 +70,7 @@ static void emit_entity(writer *w, entity *e)
     declare_loose(w, e);
     emit_used(w, e->rests.count ? &e->rests : &e->uses, e, true);
     text_add(&w->out->source, "\n");
-    if (e->declaration) text_add(&w->out->source, e->declaration);
+    if (e->declaration) emit_text_of(w, e, e->declaration);
     emit_loose(w, e);
 }
 
@@ -80,7 +106,7 @@ static void emit_name(writer *w, char space, const char *name, bool early)
     char *key = format_text("%c:%s", space, name);
     draft_item *own = draft_find(w->d, key);
     if (own && early) emit_own(w, own);
-    entity *old = symbols_find(w->session, key);
+    entity *old = space == 'm' && names_have(&w->d->undone, name) ? NULL : symbols_find(w->session, key);
     if (old && !old->gone && !superseded(w->d, old)) emit_entity(w, old);
     free(key);
 }
@@ -141,12 +167,20 @@ static void emit_type(writer *w, draft_item *item, bool early)
     declaration_free(&taken);
 }
 
+/* Does the type come from the value? `auto` does that in C23, where no type stands beside it. */
 static bool is_auto_type(const writer *w, const piece *p, const declaration *taken)
 {
+    static const char *const beside[] = {"const", "volatile", "constexpr", NULL};
+    bool inferred = false, typed = false;
     for (size_t i = p->first; i < taken->specifiers_last; i++) {
-        if (token_is(w->d->source, &w->d->split.tokens.items[i], "__auto_type")) return true;
+        const token *t = &w->d->split.tokens.items[i];
+        const char *const *word = beside;
+        while (*word && !token_is(w->d->source, t, *word)) word++;
+        if (token_is(w->d->source, t, "__auto_type")) return true;
+        inferred |= w->d->c23 && token_is(w->d->source, t, "auto");
+        typed |= !*word && !storage_word(w->d->source, t);
     }
-    return false;
+    return inferred && !typed;
 }
 
 static void emit_specifiers(writer *w, const draft_item *item, const declaration *taken, const char *tag)
@@ -154,7 +188,7 @@ static void emit_specifiers(writer *w, const draft_item *item, const declaration
     const piece *p = &w->d->split.pieces[item->piece];
     const declarator *one = &taken->declarators[item->declarator];
     if (is_auto_type(w, p, taken) && item->has_value) {
-        text_add(&w->out->source, "__typeof__((");
+        text_add(&w->out->source, "__typeof__(((void)0,"); /* behind a comma an array is a pointer, as in a value */
         add_range(w, one->value, one->value_last, (range_options){.name = none});
         text_add(&w->out->source, "))");
     } else {
@@ -189,8 +223,12 @@ static void emit_written(writer *w, draft_item *item, const declaration *taken, 
 /* As its type is known by now. The compiler may take a const for unchangeable, and this unit sets it. */
 static void emit_known(writer *w, const entity *e)
 {
+    const char *outside = e->is_volatile ? "volatile " : "";
     if (e->constant) text_add(&w->out->source, e->declaration);
-    else text_addf(&w->out->source, "__typeof_unqual__(%s) %s;\n", e->type, e->name);
+    else if (!e->is_const) text_addf(&w->out->source, "__typeof__(%s) %s;\n", e->type, e->name);
+    else if (e->is_atomic) /* which __typeof_unqual__ drops, too */
+        text_addf(&w->out->source, "%s_Atomic(__typeof_unqual__(%s)) %s;\n", outside, e->type, e->name);
+    else text_addf(&w->out->source, "%s__typeof_unqual__(%s) %s;\n", outside, e->type, e->name);
 }
 
 static void emit_alignment(writer *w, draft_item *item)
@@ -379,7 +417,7 @@ static void emit_dependents(writer *w)
     for (size_t i = 0; i < w->d->again_count; i++) {
         emit_used(w, &w->d->again[i]->uses, NULL, true);
         w->d->again[i]->mark = w->out->mark;
-        text_add(&w->out->source, w->d->again[i]->definition);
+        emit_text_of(w, w->d->again[i], w->d->again[i]->definition);
     }
     for (size_t i = 0; i < w->d->recheck_count; i++) {
         entity *e = w->d->recheck[i];
@@ -486,6 +524,11 @@ unit unit_of(draft *d, const symbols *session, value_form value, const char *ass
     u.prefix_size = u.source.size;
     glue(&w, "void kolo_cell_value(const void *, unsigned long); void kolo_cell_show(const void *, const char *); "
              "int kolo_cell_shell(const char *); double kolo_cell_clock(void);");
+    for (size_t i = 0; i < d->undone.count; i++) { /* the includes may stand behind them in the prefix */
+        char *line = format_text("#undef %s", d->undone.items[i]);
+        glue(&w, line);
+        free(line);
+    }
     emit_definitions(&w);
     emit_used_between(&w, 0, d->split.tokens.count);
     emit_used_by_asked(&w);

@@ -60,6 +60,7 @@ typedef struct draft {
     size_t count, capacity;
     text prefix; /* the session's prefix with this cell's includes */
     bool has_code, has_value;
+    bool c23; /* `auto` takes its type from the value, and there is `constexpr` */
     const char *shower; /* for VALUE_OBJECT and _RECIPE: the function of libkolo's that makes its bundle; not owned */
     size_t value_offset; /* of the trailing expression in the last unit */
     entity **again; /* functions of earlier cells to compile again (dependents.h); the session's */
@@ -67,6 +68,7 @@ typedef struct draft {
     entity **recheck; /* variables of earlier cells whose type may have changed; the session's */
     size_t recheck_count;
     size_t *recheck_offset; /* of their names in the unit */
+    names undone;           /* macros of earlier cells whose names this one gives to functions, variables or types */
     names packing;          /* `#pragma pack` lines that earlier cells left in force */
     bound *bounds;          /* of arrays of run-time size */
     size_t bound_count, bound_capacity;
@@ -100,6 +102,10 @@ char *line_directive(const draft *d, unsigned line);
 
 /* What the cell brings by that key ("o:name"), or NULL. */
 draft_item *draft_find(const draft *d, const char *key);
+
+/* Takes back the macros of earlier cells that stand where the cell defines something else of that name, so that the
+ * cell is no C as it stands. False: there are none. */
+bool draft_undo_macros(draft *d, const symbols *session);
 
 /* Writes the unit. `assembly` goes to its end (NULL: none). The session's entities that it shows get `mark`. */
 unit unit_of(draft *d, const symbols *session, value_form value, const char *assembly);

@@ -128,6 +128,8 @@ void add_range(writer *w, size_t first, size_t last, range_options o)
                 i = after_brackets(w->d->source, t, i + 1, last) - 1;
         } else if (o.drop_storage && storage_word(w->d->source, &t[i])) {
             add_blanks(w, t[i].begin, t[i].end);
+        } else if (o.drop_storage && w->d->c23 && token_is(w->d->source, &t[i], "constexpr")) {
+            text_add(&w->out->source, "const    "); /* clang folds it where a constant must stand */
         } else if (t[i].kind == TOKEN_SHELL) {
             add_shell(w, &t[i]);
         } else {

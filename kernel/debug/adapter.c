@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ struct adapter {
     waiting_event *first, **last;
     bool frozen, froze; /* stop events are ours; one has come */
     json_int_t thread;  /* of the last stop */
-    volatile bool gone;
+    atomic_bool gone;
 };
 
 static bool read_exactly(int socket, char *into, size_t size)

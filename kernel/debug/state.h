@@ -12,7 +12,7 @@ struct debugger {
     places places;
     adapter *adapter; /* NULL: not attached */
     char *problem; /* why not, and not yet told */
-    volatile bool on; /* the front end's debugger is switched on */
+    atomic_bool on; /* the front end's debugger is switched on */
     bool noted, recompiled; /* the cells from before that have their places; their functions can be stepped through */
     bool running; /* a cell does */
     bool stopped; /* and the front end knows */

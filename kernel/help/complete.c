@@ -6,6 +6,7 @@
 #include "magics/magics.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,21 +101,50 @@ static surroundings surroundings_of(const char *code, size_t cursor, size_t *beg
     return where;
 }
 
+/* `getenv(`, `setenv(`, `unsetenv(` */
+static bool asks_for_variable(const char *before)
+{
+    size_t size = strlen(before);
+    while (size && isspace((unsigned char)before[size - 1])) size--;
+    return size > 6 && !strncmp(before + size - 4, "env(", 4);
+}
+
+/* `#pragma omp …` */
+static bool in_openmp(const char *code, size_t at)
+{
+    while (at > 0 && code[at - 1] != '\n') at--;
+    char first[8] = "", second[8] = "", third[8] = "";
+    int read = sscanf(code + at, " # %7s %7s %7s", first, second, third);
+    return read >= 2 && !strcmp(first, "pragma") && !strcmp(second, "omp");
+}
+
 /* In a string only file names make sense, once some of one is there; in a character nothing does. */
 static size_t complete_string(const writing *w, size_t begin, matches *into)
 {
     bool text_here = begin > 0 && w->code[begin - 1] == '"';
+    char *before = copy_of_bytes(w->code, begin > 0 ? begin - 1 : 0);
+    bool variable = text_here && asks_for_variable(before);
+    free(before);
+    if (variable) {
+        complete_variable(w->s, w->start, into);
+        return w->word;
+    }
     bool path = text_here && begin < w->cursor && !strpbrk(w->start, "\\%");
     if (!path) return w->word;
     complete_path(w, begin, into);
     return begin;
 }
 
-static void complete_code(const writing *w, matches *into)
+/* Where the word begins that is completed. */
+static size_t complete_code(const writing *w, matches *into)
 {
     const char *code = w->code;
-    if (*w->start && isdigit((unsigned char)*w->start)) return;
-    if (option_here(w, into)) return;
+    if (*w->start && isdigit((unsigned char)*w->start)) return w->word;
+    if (option_here(w, into)) return w->word;
+    if (in_openmp(code, w->word)) {
+        complete_openmp(w->start, into);
+        return w->word;
+    }
     size_t before = w->word;
     bool member = before > 0 && (code[before - 1] == '.' || (before > 1 && !strncmp(code + before - 2, "->", 2)));
     bool directive = in_directive(code, w->word);
@@ -127,6 +157,8 @@ static void complete_code(const writing *w, matches *into)
     }
     complete_c(w, into);
     if (!member && !directive) complete_library(w, into);
+    bool dot = member && code[before - 1] == '.';
+    return dot && !into->count && complete_through_pointer(w, into) ? before - 1 : before;
 }
 
 /* Where the word begins that is completed. */
@@ -144,7 +176,7 @@ static size_t find_matches(writing *w, matches *into)
     surroundings where = surroundings_of(w->code, w->cursor, &begin);
     if (in_directive(w->code, w->word)) where = IN_CODE; /* #include "… */
     if (where == IN_STRING) return complete_string(w, begin, into);
-    if (where == IN_CODE) complete_code(w, into);
+    if (where == IN_CODE) return complete_code(w, into);
     return w->word;
 }
 
@@ -206,7 +238,7 @@ static char *reply_of(const matches *all, int from, int to)
 
 char *session_complete(session *s, const char *code, int cursor_characters)
 {
-    pthread_mutex_lock(&s->busy);
+    bool alone = help_enters(s);
     size_t cursor = bytes_of(code, cursor_characters), word = cursor, end = cursor;
     while (word > 0 && word_byte(code[word - 1])) word--;
     while (word < cursor && word_byte(code[end])) end++; /* the whole word is replaced */
@@ -217,6 +249,6 @@ char *session_complete(session *s, const char *code, int cursor_characters)
     char *dump = reply_of(&found, characters_of(code, begin), characters_of(code, end));
     matches_free(&found);
     free(start);
-    pthread_mutex_unlock(&s->busy);
+    help_leaves(s, alone);
     return dump;
 }

@@ -40,6 +40,8 @@ bool begins(const char *name, const char *start);
 
 /* complete_c.c: what clang offers at the word. */
 void complete_c(const writing *w, matches *into);
+/* `pointer.`: its members, each with the `->` that must stand there instead. False: it is no pointer to a struct. */
+bool complete_through_pointer(const writing *w, matches *into);
 /* complete_session.c: names of the session, tags only behind their keyword; then those of headers not yet included. */
 void complete_session(const writing *w, matches *into);
 void complete_library(const writing *w, matches *into);
@@ -55,6 +57,9 @@ char *of_element(const char *head);
 
 /* complete_shell.c: the line of a magic or of the shell; where the word begins there. */
 size_t complete_line(const writing *w, matches *into);
+/* Words of a `#pragma omp`; variables of the environment, Kolo's among them. */
+void complete_openmp(const char *start, matches *into);
+void complete_variable(const session *s, const char *start, matches *into);
 /* The name of a file, from the byte `begin` on. */
 void complete_path(const writing *w, size_t begin, matches *into);
 

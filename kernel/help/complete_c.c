@@ -1,6 +1,7 @@
 /* What clang offers at the cursor, in the cell's own unit. See complete.h, cells/unit.h. */
 #define _GNU_SOURCE
 #include "help/complete.h"
+#include "trial.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -148,6 +149,7 @@ static void ask_clang(const writing *w, const draft *d, const text *code, const 
         line += *p == '\n';
     }
     struct CXUnsavedFile file = {a->path, code->data, code->size};
+    if (trial_of(a, code, TRIAL_OF_HELP, -1) != TRIAL_PASSED) return;
     if (!a->unit) analyser_parse(a, code->data, code->size);
     CXCodeCompleteResults *results =
         a->unit ? clang_codeCompleteAt(a->unit, a->path, line, column, &file, 1, CXCodeComplete_IncludeMacros) : NULL;
@@ -183,6 +185,24 @@ static void complete_behind(const writing *w, const char *head, matches *into)
     draft_free(&d);
     free(marked);
     free(plain);
+}
+
+bool complete_through_pointer(const writing *w, matches *into)
+{
+    char *head = copy_of_bytes(w->code, w->word - 1), *arrow = format_text("%s->", head);
+    matches found = {0};
+    complete_behind(w, arrow, &found);
+    for (size_t i = 0; i < found.count; i++) {
+        const match *m = &found.items[i];
+        char *name = format_text("->%s", m->name);
+        if (!strcmp(m->type, "property")) match_add(into, LOCAL, name, m->type, m->signature);
+        free(name);
+    }
+    bool any = into->count > 0;
+    matches_free(&found);
+    free(arrow);
+    free(head);
+    return any;
 }
 
 void complete_c(const writing *w, matches *into)

@@ -11,11 +11,66 @@
 
 extern char **environ;
 
-static const char *const compile_flags[] = {"-D",          "-I",          "-O0",      "-O1",          "-O2",
-                                            "-O3",         "-U",          "-Wall",    "-Wconversion", "-Werror",
-                                            "-Wextra",     "-Wpedantic",  "-Wshadow", "-Wno-unused",  "-fopenmp",
-                                            "-ffast-math", "-fno-inline", "-g",       "-include",     "-march=native",
-                                            "-pthread",    "-std=c11",    "-std=c17", "-std=gnu17",   NULL};
+static const char *const compile_flags[] = {"-D",
+                                            "-I",
+                                            "-O0",
+                                            "-O1",
+                                            "-O2",
+                                            "-O3",
+                                            "-U",
+                                            "-Wall",
+                                            "-Wconversion",
+                                            "-Werror",
+                                            "-Wextra",
+                                            "-Wpedantic",
+                                            "-Wshadow",
+                                            "-Wno-unused",
+                                            "-fopenmp",
+                                            "-ffast-math",
+                                            "-fno-inline",
+                                            "-g",
+                                            "-include",
+                                            "-march=native",
+                                            "-pthread",
+                                            "-std=c11",
+                                            "-std=c17",
+                                            "-std=c23",
+                                            "-std=gnu17",
+                                            "-std=gnu23",
+                                            "-fsanitize=address",
+                                            "-fsanitize=thread",
+                                            "-fsanitize=undefined",
+                                            "-funroll-loops",
+                                            NULL};
+static const char *const launch_options[] = {
+    "-H",         "-np",           "--fault",        "--hostfile", "--keep-going", "--mpi-args", "--output-filename",
+    "--restarts", "--stall-limit", "--stop-timeout", "--timeline", "--verbose",    NULL};
+static const char *const kinds[] = {"function", "macro", "type", "variable", NULL}, *const switches[] = {"off", "on",
+                                                                                                         NULL};
+static const char *const variables[] = {"KOLO_BACKEND", "KOLO_CPU_DEVICES", "KOLO_DATA", "KOLO_THREADS", NULL};
+static const char *const openmp[] = {"atomic",
+                                     "barrier",
+                                     "collapse(",
+                                     "critical",
+                                     "default(none)",
+                                     "firstprivate(",
+                                     "for",
+                                     "master",
+                                     "nowait",
+                                     "num_threads(",
+                                     "ordered",
+                                     "parallel",
+                                     "private(",
+                                     "reduction(",
+                                     "schedule(dynamic)",
+                                     "schedule(static)",
+                                     "sections",
+                                     "shared(",
+                                     "simd",
+                                     "single",
+                                     "task",
+                                     "taskwait",
+                                     NULL};
 static const char *const link_flags[] = {"-L", "-Wl,-rpath,", "-l", "-lcurl", "-lm", "-lpthread", "-lz", NULL};
 
 static void add_words(const char *const *words, const char *start, matches *into)
@@ -123,6 +178,17 @@ static bool is_magic(const char *line, const char *name)
     return !strncmp(at, name, size) && (at[size] == ' ' || at[size] == '\t');
 }
 
+void complete_openmp(const char *start, matches *into)
+{
+    add_words(openmp, start, into);
+}
+
+void complete_variable(const session *s, const char *start, matches *into)
+{
+    add_words(variables, start, into);
+    add_environment(s, start, into);
+}
+
 size_t complete_line(const writing *w, matches *into)
 {
     size_t line = w->cursor, begin = w->cursor;
@@ -138,7 +204,11 @@ size_t complete_line(const writing *w, matches *into)
     if (compile && *start == '-') add_words(compile_flags, start, into);
     else if (link && *start == '-') add_words(link_flags, start, into);
     else if (magic && is_magic(at, "env")) add_environment(w->s, start, into);
-    else if (magic && is_magic(at, "ranks")) (void)0; /* a number */
+    else if (magic && is_magic(at, "ranks") && *start != '-') (void)0; /* a number */
+    else if (magic && (is_magic(at, "ranks") || is_magic(at, "run")) && *start == '-')
+        add_words(launch_options, start, into);
+    else if (magic && (is_magic(at, "who") || is_magic(at, "whos"))) add_words(kinds, start, into);
+    else if (magic && is_magic(at, "heap")) add_words(switches, start, into);
     else if (magic && is_magic(at, "what_if")) add_questions(w, at, begin, start, into);
     else if (!magic && *start && !strchr(start, '/') && commands_here(at, w->code + begin)) add_programs(start, into);
     else complete_path(w, begin, into);

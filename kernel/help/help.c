@@ -102,10 +102,26 @@ static void parse_with(session *s, const char *header)
     draft_free(&d);
 }
 
+static char *far_key(const inquiry *ask, const char *name, const char *header)
+{
+    return format_text("%s %d %s", header, ask->detail, name);
+}
+
+/* What describe_far() has found before, as long as no cell has included the header. The caller frees. */
+static char *known_far(const inquiry *ask, const char *name)
+{
+    const char *header = standard_declaring(&ask->s->analyser, name);
+    if (!header || strstr(ask->s->prefix, header)) return NULL;
+    char *key = far_key(ask, name, header);
+    const char *known = remembered(ask->s, key);
+    free(key);
+    return known ? copy_of(known) : NULL;
+}
+
 /* A name of the C library whose header may not be included yet: the header says the same of it for ever. */
 static char *describe_far(const inquiry *ask, const char *name, const char *header)
 {
-    char *key = format_text("%s %d %s", header, ask->detail, name), *about = NULL;
+    char *key = far_key(ask, name, header), *about = NULL;
     const char *known = remembered(ask->s, key);
     if (known) {
         about = copy_of(known);
@@ -123,8 +139,10 @@ static char *describe_far(const inquiry *ask, const char *name, const char *head
 static char *describe_declared(const inquiry *ask, const char *name)
 {
     session *s = ask->s;
+    char *about = known_far(ask, name);
+    if (about) return about;
     parse_with(s, "kolo.h");
-    char *about = describe_cursor(ask, cursor_named(s, name));
+    about = describe_cursor(ask, cursor_named(s, name));
     if (!about) about = describe_helper(s, name);
     const char *header = about ? NULL : standard_declaring(&s->analyser, name);
     if (!header && !about) return describe_macro(s, name, NULL);
@@ -200,6 +218,13 @@ static result unknown(session *s, const char *name)
         free(said);
         return r;
     }
+    size_t size = strlen(name);
+    char *header = size > 2 && !strcmp(name + size - 2, ".h") ? standard_nearest(&s->analyser, name) : NULL;
+    if (header) {
+        result r = error_result("NameError", "there is no help on '%s'; the nearest header is <%s>", name, header);
+        free(header);
+        return r;
+    }
     nearest_name n = {.wanted = name, .best = SIZE_MAX};
     symbols_each(s->symbols, consider_entity, &n);
     names words = {0};
@@ -207,16 +232,51 @@ static result unknown(session *s, const char *name)
     for (size_t i = 0; i < words.count; i++) consider(&n, words.items[i]);
     names_free(&words);
     standard_each(&s->analyser, "", consider_word, &n);
-    result r = n.found ? error_result("NameError", "nothing is known of '%s'; the nearest name is '%s'", name, n.found)
-                       : error_result("NameError", "nothing is known of '%s'", name);
+    result r = n.found ? error_result("NameError", "there is no help on '%s'; the nearest name is '%s'", name, n.found)
+                       : error_result("NameError", "there is no help on '%s'", name);
     free(n.found);
     return r;
+}
+
+typedef struct header_names {
+    const char *header;
+    text list;
+    size_t line; /* where the last line of the list begins */
+} header_names;
+
+static void add_of_header(const char *name, const char *header, void *closure)
+{
+    enum { WIDTH = 100, MOST = 4000 };
+    header_names *h = closure;
+    if (strcmp(header, h->header) || *name == '_' || h->list.size > MOST) return;
+    if (h->list.size - h->line + strlen(name) > WIDTH) {
+        text_add(&h->list, "\n");
+        h->line = h->list.size;
+    }
+    text_addf(&h->list, "%s%s", h->list.size > h->line ? " " : "", name);
+}
+
+/* `stdio.h?`: how it is taken in, and what it declares. NULL: there is no such header. The caller frees. */
+static char *about_header(session *s, const char *name)
+{
+    size_t size = strlen(name);
+    char *near = size > 2 && !strcmp(name + size - 2, ".h") ? standard_nearest(&s->analyser, name) : NULL;
+    bool found = near && !strcmp(near, name);
+    free(near);
+    if (!found) return NULL;
+    header_names h = {.header = name};
+    standard_each(&s->analyser, "", add_of_header, &h);
+    char *about = format_text("%s is a header; #include <%s> takes it in.%s%s\n", name, name,
+                              h.list.size ? " It declares\n" : "", h.list.size ? h.list.data : "");
+    text_free(&h.list);
+    return about;
 }
 
 result answer_question(session *s, const char *name, int detail)
 {
     help_begins(s);
     char *about = describe(&(inquiry){s, NULL, detail}, name);
+    if (!about) about = about_header(s, name);
     result none_known = about ? (result){0} : unknown(s, name);
     help_ends(s);
     if (!about) return none_known;

@@ -38,6 +38,10 @@ CXCursor cursor_named(session *s, const char *name);
 
 /* help_value.c: adds "value: 42" of a variable of the session's, when the worker has it and rests. */
 void add_value(session *s, const entity *e, CXType type, text *facts);
+/* help_value.c: the MIME bundle of a variable's present value, also while a cell runs; NULL: it cannot be read. */
+json_t *value_now(session *s, const entity *e, CXType type);
+/* help_session.c: libclang's type of a variable, as a cell would see it now. */
+CXType type_now(session *s, const entity *e);
 
 /* help_session.c: of what a cell has defined. */
 char *describe_entity(const inquiry *ask, const entity *e);

@@ -98,8 +98,7 @@ static void add_place(const spot *at, text *facts)
     else if (at->from) text_addf(facts, "defined in %s\n", at->from->name);
 }
 
-/* libclang's type of a variable, as a cell would see it now. */
-static CXType type_now(session *s, const entity *e)
+CXType type_now(session *s, const entity *e)
 {
     char *use = format_text("(void)%s;", e->name);
     draft d = draft_of(use, "In[0]", 0, s->prefix, s->symbols);
@@ -141,7 +140,7 @@ char *describe_entity(const inquiry *ask, const entity *e)
         p.signature = tidy(copy_of(whole ? at.text : e->shown ? e->shown : e->name ? e->name : ""));
     }
     if (e->kind == ENTITY_FUNCTION && !e->defined) text_add(&p.facts, "declared, not defined yet\n");
-    if (e->unfit) text_addf(&p.facts, "cannot run as things are: %s\n", e->unfit);
+    if (e->unfit) text_addf(&p.facts, "cannot be called at present: %s\n", e->unfit);
     if (e->kind == ENTITY_MACRO) {
         char *facts = e->name ? macro_facts(ask->s, e->name) : NULL;
         text_add(&p.facts, facts ? facts : "");

@@ -1,6 +1,8 @@
-/* The present value of a variable, read from the worker while no cell runs. See help_page.h. */
+/* The present value of a variable, which the worker tells, or which is read from it while a cell runs. See help_page.h.
+ */
 #define _GNU_SOURCE
 #include "help/help_page.h"
+#include "values/running.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +10,7 @@
 static bool address_of(session *s, const char *link, uint64_t *address)
 {
     machine *m = &s->machine;
+    if (s->cell_waiting) return running_address(s, link, address);
     if (machine_ask(m, MESSAGE_ADDRESS, link, strlen(link) + 1) != OUTCOME_ANSWER || m->last.code) return false;
     *address = m->last.address;
     return true;
@@ -24,13 +27,18 @@ static void add_shown(text *facts, const char *shown)
     text_addf(facts, "value: %.*s%s\n", (int)size, shown, cut ? "…" : "");
 }
 
-void add_value(session *s, const entity *e, CXType type, text *facts)
+json_t *value_now(session *s, const entity *e, CXType type)
 {
     uint64_t address = 0;
     bool there = e->link && e->size && e->defined && !e->threads && type.kind != CXType_Invalid;
-    if (!there || !machine_has_worker(&s->machine) || !address_of(s, e->link, &address)) return;
-    memory worker = worker_memory(s);
-    json_t *bundle = value_bundle(&worker, type, address, e->size);
+    if (!there || !machine_has_worker(&s->machine) || !address_of(s, e->link, &address)) return NULL;
+    memory worker = s->cell_waiting ? running_memory(s) : worker_memory(s);
+    return value_bundle(&worker, type, address, e->size);
+}
+
+void add_value(session *s, const entity *e, CXType type, text *facts)
+{
+    json_t *bundle = value_now(s, e, type);
     const char *shown = json_string_value(json_object_get(bundle, "text/plain"));
     if (shown) add_shown(facts, shown);
     json_decref(bundle);

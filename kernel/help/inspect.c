@@ -4,6 +4,7 @@
 #include "mistakes/nearest.h"
 #include "help/help.h"
 #include "help/help_page.h"
+#include "trial.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +87,8 @@ static char *describe_in(const inquiry *ask, const char *code, size_t begin, siz
     }
     unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
     char *about = NULL;
-    if (analyser_parse(&s->analyser, u.source.data, u.source.size))
+    if (trial_of(&s->analyser, &u.source, TRIAL_OF_HELP, -1) == TRIAL_PASSED &&
+        analyser_parse(&s->analyser, u.source.data, u.source.size))
         about = describe_cursor(ask, meaning(s, u.source.data, code, begin, end));
     text_free(&u.source);
     draft_free(&d);
@@ -231,7 +233,7 @@ static char *describe_at(const inquiry *ask, size_t cursor)
 
 char *session_inspect(session *s, const char *code, int cursor_characters, int detail)
 {
-    pthread_mutex_lock(&s->busy);
+    bool alone = help_enters(s);
     help_begins(s);
     char *about = describe_at(&(inquiry){s, code, detail}, bytes_of(code, cursor_characters));
     help_ends(s);
@@ -241,6 +243,6 @@ char *session_inspect(session *s, const char *code, int cursor_characters, int d
     char *dump = json_dumps(reply, JSON_COMPACT);
     json_decref(reply);
     free(about);
-    pthread_mutex_unlock(&s->busy);
+    help_leaves(s, alone);
     return need(dump);
 }

@@ -1,5 +1,6 @@
 /* Whether a cell is complete, and how far its next line is indented. Read first: help.h, cells/split.h. */
 #define _GNU_SOURCE
+#include "cells/spelling.h"
 #include "cells/split.h"
 #include "help/help.h"
 
@@ -115,8 +116,25 @@ static completeness of_magic_cell(const cell *c)
 {
     size_t size = strlen(c->source);
     const char *last = strrchr(c->source, '\n');
-    bool empty = last && last[1 + strspn(last + 1, " \t")] == 0, two = empty && size > 1 && c->source[size - 2] == '\n';
+    bool continued = size > 1 && c->source[size - 2] == '\\';
+    bool empty = last && !continued && last[1 + strspn(last + 1, " \t")] == 0,
+         two = empty && size > 1 && c->source[size - 2] == '\n';
     return empty && (two || !bracket_open(c)) ? COMPLETE : INCOMPLETE;
+}
+
+/* An `#if`, `#ifdef` or `#ifndef` whose `#endif` has not come yet? */
+static bool conditional_open(const cell *c)
+{
+    int depth = 0;
+    for (size_t i = 0; i < c->tokens.count; i++) {
+        const token *t = &c->tokens.items[i];
+        if (t->kind != TOKEN_DIRECTIVE) continue;
+        const char *word = c->source + t->begin + 1;
+        word += strspn(word, " \t");
+        depth += !strncmp(word, "if", 2);
+        if (depth) depth -= !strncmp(word, "endif", 5);
+    }
+    return depth > 0;
 }
 
 static completeness of_c(const cell *c, bool continued)
@@ -124,7 +142,8 @@ static completeness of_c(const cell *c, bool continued)
     if (c->stray) return INVALID;
     /* A string that its line leaves open is a mistake: no further line can close it. */
     if (c->tokens.open_string) return continued ? INCOMPLETE : INVALID;
-    bool unfinished = c->unbalanced || continued || c->tokens.open_comment || statement_follows(c);
+    bool unfinished =
+        conditional_open(c) || c->unbalanced || continued || c->tokens.open_comment || statement_follows(c);
     return unfinished ? INCOMPLETE : COMPLETE;
 }
 
@@ -132,7 +151,7 @@ static completeness completeness_of(const cell *c)
 {
     const char *code = c->source, *first = code + strspn(code, " \t\n");
     size_t size = strlen(code);
-    bool continued = size && code[size - 1] == '\\';
+    bool continued = (size && code[size - 1] == '\\') || (size > 1 && !strcmp(code + size - 2, "\\\n"));
     if (!strncmp(first, "%%", 2)) return of_magic_cell(c);
     char *asked = question_of(first, NULL);
     const char *below = strrchr(first, '\n');
@@ -145,10 +164,11 @@ static completeness completeness_of(const cell *c)
     return of_c(c, continued);
 }
 
-char *session_is_complete(session *s, const char *code)
+char *session_is_complete(session *s, const char *written)
 {
     static const char *const words[] = {[COMPLETE] = "complete", [INCOMPLETE] = "incomplete", [INVALID] = "invalid"};
     (void)s;
+    char *code = plain_line_ends(written);
     cell c = cell_split(code);
     completeness found = completeness_of(&c);
     size_t width = found == INCOMPLETE ? indentation(&c) : 0;
@@ -158,5 +178,6 @@ char *session_is_complete(session *s, const char *code)
     json_decref(reply);
     free(spaces);
     cell_free(&c);
+    free(code);
     return need(dump);
 }

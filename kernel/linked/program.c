@@ -3,6 +3,7 @@
  * of a sanitizer's, stay in place. Read first: linked/program.h. */
 #define _GNU_SOURCE
 #include "linked/program.h"
+#include "worker/checks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,7 @@
 enum { STACK = 64 * 1024, PAGE = 4096, NEAR = 128 * 1024, FRAMES = 48 };
 
 static char path[4096]; /* of the note */
+static char detail[400]; /* of an index that is outside of its array: checks.h */
 static uintptr_t base, first, last; /* of the program itself: where it was loaded, and its own code */
 static uintptr_t stack_end; /* of the main thread, about; 0: it has none */
 
@@ -92,6 +94,7 @@ static void take_note(int number, int why, uintptr_t address)
     write_number(w.file, " %lx", address);
     if (why != PROGRAM_SMASHED) _Unwind_Backtrace(visit, &w);
     else write_number(w.file, " %lx", address - 1 - base); /* beyond it nothing can be walked */
+    if (*detail && write(w.file, detail, strlen(detail)) < 0) errno = 0;
     close(w.file);
 }
 
@@ -136,7 +139,7 @@ static void on_fault(int number, siginfo_t *info, void *memory)
 /* What clang's checks call. Each call has a line of its own, which a trap would have to share with others. Weak: a
  * sanitizer that the user asks for brings its own. */
 __attribute__((weak)) _Noreturn void __stack_chk_fail(void);
-__attribute__((weak)) _Noreturn void __ubsan_handle_out_of_bounds_abort(void);
+__attribute__((weak)) _Noreturn void __ubsan_handle_out_of_bounds_abort(const checked_index *check, uintptr_t index);
 __attribute__((weak)) _Noreturn void __ubsan_handle_divrem_overflow_abort(void);
 __attribute__((weak)) _Noreturn void __ubsan_handle_builtin_unreachable(void);
 
@@ -146,8 +149,9 @@ _Noreturn void __stack_chk_fail(void)
     _exit(128 + SIGABRT);
 }
 
-_Noreturn void __ubsan_handle_out_of_bounds_abort(void)
+_Noreturn void __ubsan_handle_out_of_bounds_abort(const checked_index *check, uintptr_t index)
 {
+    describe_index(detail, sizeof detail, check, index);
     end(SIGABRT, PROGRAM_INDEX, 0);
     _exit(128 + SIGABRT);
 }
@@ -187,5 +191,6 @@ __attribute__((constructor)) static void begin(int count, char **words, char **e
         stack_end = (uintptr_t)environment - limit.rlim_cur;
     dl_iterate_phdr(find_program, NULL);
     setvbuf(stdout, NULL, _IOLBF, 0);
+    setvbuf(stdin, NULL, _IOLBF, 0); /* then a read from it prints the question that stands before it */
     take_faults();
 }

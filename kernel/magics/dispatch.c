@@ -43,7 +43,7 @@ static size_t name_size(const char *p)
 static result unknown(const char *name, size_t size, bool whole_cell)
 {
     const char *percent = whole_cell ? "%%" : "%";
-    if (!size) return error_result("UsageError", "behind %s stands a magic's name (%%lsmagic lists them)", percent);
+    if (!size) return error_result("UsageError", "a magic's name must follow %s (%%lsmagic lists them)", percent);
     char *said = about_unknown_magic(name, size, whole_cell);
     result r = error_result("UnknownMagic", "%s", said);
     free(said);
@@ -65,8 +65,8 @@ static const magic *with_form(const char *name, size_t size, bool whole_cell)
 /* What only looks, or is about this notebook alone, says nothing to who reads the program that %export writes. */
 static void note_magic(session *s, const magic *m, const char *written, size_t size)
 {
-    static const char *const quiet[] = {"lsmagic", "who",    "cd",      "pwd",     "export",  "load", "time",
-                                        "timeit",  "cflags", "ldflags", "restart", "what_if", NULL};
+    static const char *const quiet[] = {"lsmagic", "who",    "whos",    "cd",      "pwd",     "export", "load", "time",
+                                        "timeit",  "cflags", "ldflags", "restart", "what_if", "heap",   NULL};
     bool silent = false;
     for (const char *const *q = quiet; *q; q++) silent |= !strcmp(m->name, *q);
     if (!silent) journal_comment(&s->journal, written, size);
@@ -251,7 +251,7 @@ result run_cell(session *s, const char *code, const char *name)
     char *asked = question_of(start, &detail);
     if (asked) return answer(s, asked, detail);
     if (only_marks(start)) {
-        print_out(s, "NAME? says what is known of a name, of a magic too: %time?; %lsmagic lists the magics\n");
+        print_out(s, "NAME? shows help on a name or a magic, as in %time?; %lsmagic lists the magics\n");
         return (result){0};
     }
     if (start[0] == '%' && start[1] == '%') return run_cell_magic(s, code, start, name);

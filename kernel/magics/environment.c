@@ -98,7 +98,7 @@ static void keep_variable(session *s, const char *name, const char *value)
     free(line);
 }
 
-static const char *variable(const session *s, const char *name)
+const char *session_variable(const session *s, const char *name)
 {
     size_t size = strlen(name);
     for (size_t i = 0; i < s->machine.environment.count; i++) {
@@ -128,7 +128,7 @@ static char *expanded(const session *s, const char *value)
             continue;
         }
         char *wanted = copy_of_bytes(name, length);
-        const char *found = variable(s, wanted);
+        const char *found = session_variable(s, wanted);
         text_add(&out, found ? found : "");
         free(wanted);
         p = name + length - !braces;
@@ -136,7 +136,7 @@ static char *expanded(const session *s, const char *value)
     return text_take(&out);
 }
 
-static void set_in_worker(session *s, const char *name, const char *value)
+void set_session_variable(session *s, const char *name, const char *value)
 {
     text payload = {0};
     text_add_bytes(&payload, name, strlen(name) + 1);
@@ -145,6 +145,19 @@ static void set_in_worker(session *s, const char *name, const char *value)
     message ask = {.kind = MESSAGE_SETENV, .number = value ? 0 : 1};
     if (ensure_worker(s)) machine_tell(&s->machine, ask, payload.data, payload.size);
     text_free(&payload);
+}
+
+/* All of it goes to a new worker in one message. */
+enum { MOST_ENVIRONMENT = MESSAGE_LIMIT / 2 };
+
+static bool has_room(const session *s, const char *value, result *r)
+{
+    size_t size = strlen(value);
+    for (size_t i = 0; i < s->machine.environment.count; i++) size += strlen(s->machine.environment.items[i]) + 1;
+    if (size <= MOST_ENVIRONMENT) return true;
+    *r = error_result("ValueError", "%%env: the variables would have %zu bytes, and %d are the most", size,
+                      MOST_ENVIRONMENT);
+    return false;
 }
 
 /* What the kernel and its front end tell each other. */
@@ -181,15 +194,17 @@ result magic_env(session *s, const char *words, const char *name)
     if ((*variable || *rest || unset) && (!is_name(variable) || (unset && *rest))) {
         r = usage_result("env", false);
     } else if (unset) {
-        set_in_worker(s, variable, NULL);
+        set_session_variable(s, variable, NULL);
     } else if (!*rest) {
         r = show_variables(s, variable);
     } else {
         rest += *rest == '=';
         value = expanded(s, rest + strspn(rest, " \t"));
-        set_in_worker(s, variable, value);
         char *line = format_text("env: %s=%s\n", variable, value);
-        print_out(s, line);
+        if (has_room(s, value, &r)) {
+            set_session_variable(s, variable, value);
+            print_out(s, line);
+        }
         free(line);
     }
     free(variable);

@@ -94,6 +94,56 @@ static bool write_body(const char *path, const char *body, bool append)
     return written;
 }
 
+/* The body as an output of that MIME type. */
+static result show_as(session *s, const char *words, const char *body, const char *magic_name, const char *mime)
+{
+    if (*words || !body[strspn(body, " \t\r\n")]) return usage_result(magic_name, true);
+    json_t *content =
+        json_pack("{s:{s:s, s:s}, s:{}, s:{}}", "data", mime, body, "text/plain", body, "metadata", "transient");
+    char *dump = content ? json_dumps(content, JSON_COMPACT) : NULL;
+    json_decref(content);
+    if (!dump) return error_result("UsageError", "%%%%%s: the text is not UTF-8", magic_name);
+    output_publish(&s->out, "display_data", dump);
+    free(dump);
+    return (result){0};
+}
+
+result cell_html(session *s, const char *words, const char *body, const char *name)
+{
+    (void)name;
+    return show_as(s, words, body, "html", "text/html");
+}
+
+result cell_latex(session *s, const char *words, const char *body, const char *name)
+{
+    (void)name;
+    return show_as(s, words, body, "latex", "text/latex");
+}
+
+result cell_markdown(session *s, const char *words, const char *body, const char *name)
+{
+    (void)name;
+    return show_as(s, words, body, "markdown", "text/markdown");
+}
+
+result cell_svg(session *s, const char *words, const char *body, const char *name)
+{
+    (void)name;
+    return show_as(s, words, body, "svg", "image/svg+xml");
+}
+
+/* The body is what the next cell, or the programs that it starts, read as standard input. */
+result cell_stdin(session *s, const char *words, const char *body, const char *name)
+{
+    (void)name;
+    if (*words) return usage_result("stdin", true);
+    free(s->machine.input_file);
+    s->machine.input_file = format_text("%s/stdin.txt", s->folder);
+    s->input_given = true;
+    if (write_body(s->machine.input_file, body, false)) return (result){0};
+    return error_result("FileError", "the input cannot be kept: %s", strerror(errno));
+}
+
 result cell_writefile(session *s, const char *words, const char *body, const char *name)
 {
     (void)name;

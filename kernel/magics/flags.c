@@ -161,8 +161,10 @@ result magic_cflags(session *s, const char *words, const char *name)
                                        "/dev/null",
                                        NULL};
     (void)name;
-    bool changed;
+    bool changed, before = flags_sanitize(&s->base_flags);
     result r = change(s, &s->base_flags, &s->first_flags, words, tool, "cflags", &changed);
+    if (!before && flags_sanitize(&s->base_flags))
+        print_out(s, "-fsanitize holds for the programs of %%run; plain cells are compiled without it\n");
     if (changed) look_here_for_headers(s); /* and takes all flags into use */
     return r;
 }
@@ -173,5 +175,8 @@ result magic_ldflags(session *s, const char *words, const char *name)
     static const names none_at_first = {0};
     (void)name;
     bool changed;
+    if (strstr(words, "-fsanitize"))
+        return error_result("UsageError",
+                            "-fsanitize is a flag of the compiler, which links what it needs: %%cflags %s", words);
     return change(s, &s->compiler.link_flags, &none_at_first, words, tool, "ldflags", &changed);
 }

@@ -33,6 +33,10 @@ void use_flags(session *s, const names *flags);
 /* environment.c: #include "mine.h" finds what lies in the cells' folder. */
 void look_here_for_headers(session *s);
 
+/* environment.c: of the session's environment; NULL: it is not set there. For cells, ranks and programs from now on. */
+const char *session_variable(const session *s, const char *name);
+void set_session_variable(session *s, const char *name, const char *value);
+
 /* files.c: a file's name as the shell has it: from the cells' folder, `~` from home. The caller frees. */
 char *path_of(const session *s, const char *file);
 
@@ -57,6 +61,7 @@ names words_of(const char *line);
 
 result magic_lsmagic(session *s, const char *words, const char *name);
 result magic_who(session *s, const char *words, const char *name);
+result magic_whos(session *s, const char *words, const char *name);
 result magic_cd(session *s, const char *words, const char *name);
 result magic_pwd(session *s, const char *words, const char *name);
 result magic_export(session *s, const char *words, const char *name);
@@ -68,9 +73,15 @@ result magic_cflags(session *s, const char *words, const char *name);
 result magic_ldflags(session *s, const char *words, const char *name);
 result magic_restart(session *s, const char *words, const char *name);
 result magic_reset(session *s, const char *words, const char *name);
+result magic_heap(session *s, const char *words, const char *name);
 result magic_time(session *s, const char *words, const char *name);
 result cell_time(session *s, const char *words, const char *body, const char *name);
 result cell_writefile(session *s, const char *words, const char *body, const char *name);
+result cell_html(session *s, const char *words, const char *body, const char *name);
+result cell_latex(session *s, const char *words, const char *body, const char *name);
+result cell_markdown(session *s, const char *words, const char *body, const char *name);
+result cell_svg(session *s, const char *words, const char *body, const char *name);
+result cell_stdin(session *s, const char *words, const char *body, const char *name);
 result cell_run(session *s, const char *words, const char *body, const char *name);
 result cell_sh(session *s, const char *words, const char *body, const char *name);
 result magic_what_if(session *s, const char *words, const char *name);

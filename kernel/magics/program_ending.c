@@ -3,6 +3,7 @@
 #include "ending.h"
 #include "linked/program.h"
 #include "magics/magics.h"
+#include "worker/checks.h"
 #include "worker/protocol.h"
 
 #include <signal.h>
@@ -86,9 +87,11 @@ result program_ended(session *s, const char *program, int status)
     int number = 0, why = 0, signalled = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - 128;
     unsigned long address = 0;
     result r;
-    const char *rest = note ? read_note(note, &number, &why, &address) : NULL;
+    char *rest = note ? read_note(note, &number, &why, &address) : NULL;
     if (rest && number == signalled) {
-        const char *reason = reason_of(why);
+        char *detail = strchr(rest, MARK_INDEX), *words = detail ? copy_of(detail) : NULL;
+        if (detail) *detail = 0;
+        const char *reason = words ? words : reason_of(why);
         char *offsets = why == PROGRAM_SMASHED ? with_line(s, program, rest) : copy_of(rest);
         text frames = packed_frames(program, reason, offsets);
         r = ended_result(s, &(ended){.ending = reason ? ENDING_REFUSED : ENDING_SIGNAL,
@@ -99,6 +102,7 @@ result program_ended(session *s, const char *program, int status)
                                      .frames_size = frames.size});
         text_free(&frames);
         free(offsets);
+        free(words);
     } else {
         r = plain_ending(status);
     }

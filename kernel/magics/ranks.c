@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST = 4096 }; /* ranks that one can mean to start from a notebook */
 
@@ -63,6 +64,18 @@ static bool read_count(const char *word, int *count, result *r)
     return true;
 }
 
+/* More than come up within their time. Of other hosts only kolorun knows what they can do. */
+static bool too_many_for_here(int count, const names *given, result *r)
+{
+    enum { A_CORE = 32 };
+    long cores = sysconf(_SC_NPROCESSORS_ONLN), most = (cores > 0 ? cores : 1) * A_CORE;
+    if (count <= most || given->count > 1) return false;
+    *r = error_result("UsageError",
+                      "%%ranks: %d ranks are too many for the %ld cores of this machine: %ld can be started here",
+                      count, cores, most);
+    return true;
+}
+
 result magic_ranks(session *s, const char *words, const char *name)
 {
     (void)name;
@@ -73,6 +86,8 @@ result magic_ranks(session *s, const char *words, const char *name)
         r = show_ranks(s);
     } else if (!read_count(given.items[0], &count, &r)) {
         /* said */
+    } else if (too_many_for_here(count, &given, &r)) {
+        /* said */
     } else if (given.count > 1 && *given.items[1] != '-') {
         r = usage_result("ranks", false);
     } else if (count == 0) {
@@ -82,6 +97,7 @@ result magic_ranks(session *s, const char *words, const char *name)
         names options = {given.items + 1, given.count - 1, 0};
         double began = seconds_now();
         r = ranks_start(s, count, &options);
+        s->ranks_initialised = false;
         if (!r.failed) say_ranks(s, seconds_now() - began);
     }
     names_free(&given);
@@ -105,6 +121,22 @@ static char *take_list(const char **words)
     return list.size ? text_take(&list) : copy_of("[]");
 }
 
+/* Without kolo_init() the library takes each rank for a process of its own. */
+static void tell_of_init(session *s, const char *code)
+{
+    token_list tokens = tokens_of(code);
+    bool asks = false;
+    for (size_t i = 0; i < tokens.count; i++) {
+        const token *t = &tokens.items[i];
+        asks |= token_is(code, t, "kolo_rank") || token_is(code, t, "kolo_size");
+        s->ranks_initialised |= token_is(code, t, "kolo_init");
+    }
+    tokens_free(&tokens);
+    if (asks && !s->ranks_initialised)
+        print_error(s,
+                    "kolo_rank() is 0 and kolo_size() is 1 on every rank until kolo_init(NULL, NULL) has run there\n");
+}
+
 result cell_ranks(session *s, const char *words, const char *body, const char *name)
 {
     if (!ranks_live(s)) {
@@ -117,6 +149,7 @@ result cell_ranks(session *s, const char *words, const char *body, const char *n
     char *code = in_place(s, words, (size_t)(rest - words), body);
     result r = {0};
     if (ranks_choose(s->ranks, list, &problem)) {
+        tell_of_init(s, code);
         s->ranks->choosing = true;
         transcript_begin(&s->ranks->said, &s->out, s->ranks->count);
         r = run_cell(s, code, name);

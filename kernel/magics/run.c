@@ -5,6 +5,7 @@
 #include "cells/split.h"
 #include "magics/magics.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,10 +29,29 @@ static result without_main(void)
     return error_result("CompileError", "a %%%%run cell is a whole program: it needs a main(), int main(void) { … }");
 }
 
+/* `< FILE`, or `<FILE`, is taken out of the words: the file, or NULL. The caller frees. */
+static char *take_input(session *s, names *words, result *r)
+{
+    for (size_t i = 0; i < words->count; i++) {
+        const char *word = words->items[i];
+        if (*word != '<') continue;
+        const char *file = word[1] ? word + 1 : i + 1 < words->count ? words->items[i + 1] : NULL;
+        size_t taken = word[1] || !file ? 1 : 2;
+        char *path = file ? path_of(s, file) : NULL;
+        if (!path) *r = error_result("UsageError", "%%%%run < FILE: the file is missing");
+        else if (access(path, R_OK)) *r = error_result("FileError", "%s cannot be read: %s", file, strerror(errno));
+        for (size_t k = i; k < i + taken; k++) free(words->items[k]);
+        words->count -= taken;
+        memmove(&words->items[i], &words->items[i + taken], (words->count - i) * sizeof *words->items);
+        return path;
+    }
+    return NULL;
+}
+
 /* A shell's words are none here. False: `r` says so. */
 static bool check_words(const char *words, result *r)
 {
-    static const char *const shells[] = {"&", "<", ">", ">>", "|", "2>", "&>", "2>&1", "&&", "||", ";", NULL};
+    static const char *const shells[] = {"&", ">", ">>", "|", "2>", "&>", "2>&1", "&&", "||", ";", NULL};
     char *copy = copy_of(words), *rest;
     for (char *word = strtok_r(copy, " \t", &rest); word && !r->failed; word = strtok_r(NULL, " \t", &rest)) {
         for (const char *const *one = shells; *one && !r->failed; one++) {
@@ -51,9 +71,12 @@ static bool check(session *s, const char *code, const char *name, result *r)
 {
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
     s->sources[s->source_count++] = (source){.name = copy_of(name), .text = copy_of(code)};
-    char *marked = format_text("#line 1 \"%s\"\n%s", name, code);
-    analyser_parse(&s->analyser, marked, strlen(marked));
-    free(marked);
+    text marked = {0};
+    text_addf(&marked, "#line 1 \"%s\"\n%s", name, code);
+    bool may_be_read = readable(s, &marked, name, r);
+    if (may_be_read) analyser_parse(&s->analyser, marked.data, marked.size);
+    text_free(&marked);
+    if (!may_be_read) return false;
     diagnosis d = diagnose(&s->analyser, name, source_line_of, fate_of, s, s->symbols);
     if (d.errors && !mentions_main(code)) {
         *r = without_main();
@@ -97,8 +120,7 @@ static void add_flags(session *s, names *list)
     /* Memory that is given back twice, or an array that a call overruns, is not optimised away. */
     static const char *const kept[] = {"-fno-inline-functions", "-fno-builtin-malloc", "-fno-builtin-calloc",
                                        "-fno-builtin-realloc",  "-fno-builtin-free",   NULL};
-    bool checked = false;
-    for (size_t i = 0; i < s->base_flags.count; i++) checked |= !strncmp(s->base_flags.items[i], "-fsanitize=", 11);
+    bool checked = flags_sanitize(&s->base_flags);
     names_add(list, checked ? "-O0" : "-O2");
     names_add_words(list, fixed);
     if (!checked) flags_keep_faults(list, &s->base_flags);
@@ -119,7 +141,10 @@ static bool build_program(session *s, const char *code, const char *name, const 
     const char *const files[] = {file, linked, "-o", program};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) names_add(&list, files[i]);
     add_libraries(s, &list, code);
-    bool built = write_whole_file(file, marked, strlen(marked)) && run_tool(names_arguments(&list), log) == 0;
+    bool built = write_whole_file(file, marked, strlen(marked));
+    cell_waits(s);
+    built = built && run_tool(names_arguments(&list), log) == 0;
+    cell_goes_on(s);
     if (!built) {
         char *log_text = read_whole_file(log), *why = link_words(log_text ? log_text : "", name);
         *r = strstr(why, "no main()") ? without_main() : error_result("LinkError", "%s", why);
@@ -159,7 +184,7 @@ static bool add_launcher(session *s, const names *words, size_t *used, names *in
     }
     *used = stop < words->count ? stop + 1 : i;
     if (ranks && access(s->launcher, X_OK)) {
-        *r = error_result("LaunchError", "kolorun is not there: %s", s->launcher);
+        *r = error_result("LaunchError", "kolorun was not found: %s", s->launcher);
         return false;
     }
     return true;
@@ -171,15 +196,19 @@ result cell_run(session *s, const char *words, const char *body, const char *nam
     names given = words_of(words), command = {0};
     char *program = format_text("%s/program-%u", s->folder, ++s->serial), *code = in_place(s, "", 0, body);
     size_t used = 0;
-    if (check_words(words, &r) && add_launcher(s, &given, &used, &command, &r) && check(s, code, name, &r) &&
-        build_program(s, code, name, program, &r)) {
+    char *input = take_input(s, &given, &r), *kept = s->machine.input_file;
+    if (!r.failed && check_words(words, &r) && add_launcher(s, &given, &used, &command, &r) &&
+        check(s, code, name, &r) && build_program(s, code, name, program, &r)) {
         names_add(&command, program);
         for (size_t i = used; i < given.count; i++) names_add(&command, given.items[i]);
         int status = 0;
+        if (input) s->machine.input_file = input;
         r = run_program_in_worker(s, names_arguments(&command), &status);
+        s->machine.input_file = kept;
         if (!r.failed) r = program_ended(s, program, status);
     }
     unlink(program);
+    free(input);
     names_free(&given);
     names_free(&command);
     free(program);

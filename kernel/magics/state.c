@@ -1,6 +1,8 @@
 /* Magics about the session itself: %lsmagic, %who, %restart, %reset. See magics.h. */
 #define _GNU_SOURCE
+#include "help/values_now.h"
 #include "magics/magics.h"
+#include "outs.h"
 #include "ranks/ranks.h"
 
 #include <stdlib.h>
@@ -50,6 +52,8 @@ typedef struct listing {
     entity_kind kind;
     int width;
     bool measure; /* only the longest name is wanted */
+    bool sizes;   /* and more of the values: %whos */
+    const values_now *values;
 } listing;
 
 static bool is_kind(const char *word, entity_kind kind)
@@ -74,11 +78,20 @@ static char *one_line(const char *code)
     return text_take(&out);
 }
 
+/* As much of a value as a row takes, in whole characters. */
+static char *first_of(const char *value, size_t most)
+{
+    size_t size = strlen(value), end = size < most ? size : most;
+    while (end < size && end && ((unsigned char)value[end] & 0xc0) == 0x80) end--;
+    return format_text("%.*s%s", (int)end, value, end < size ? "…" : "");
+}
+
 static void list_entity(entity *e, void *closure)
 {
     listing *l = closure;
     if (e->kind != l->kind || !e->defines.count) return;
     const char *name = e->name ? e->name : e->defines.items[0] + 2;
+    if (e->kind == ENTITY_VARIABLE && outs_name(name)) return;
     if (e->kind == ENTITY_TYPE && !strncmp(name, "unnamed_", 8)) return; /* its variable stands for it */
     int width = width_of(name);
     if (l->measure) {
@@ -87,16 +100,22 @@ static void list_entity(entity *e, void *closure)
     }
     char *shown = one_line(e->kind == ENTITY_VARIABLE && e->type ? e->type : e->shown ? e->shown : "");
     hide_tags(shown);
-    text_addf(&l->rows, "%-8s  %s%*s  %s\n", kinds[e->kind], name, width < l->width ? l->width - width : 0, "", shown);
+    const char *value = e->kind == ENTITY_VARIABLE ? value_of_now(l->values, e) : NULL;
+    char *cut = value ? first_of(value, l->sizes ? 200 : 48) : NULL;
+    text_addf(&l->rows, "%-8s  %s%*s  %s", kinds[e->kind], name, width < l->width ? l->width - width : 0, "", shown);
+    if (l->sizes && e->kind == ENTITY_VARIABLE && e->size)
+        text_addf(&l->rows, "  (%zu byte%s)", e->size, e->size == 1 ? "" : "s");
+    text_addf(&l->rows, "%s%s\n", cut ? " = " : "", cut ? cut : "");
+    free(cut);
     free(shown);
 }
 
-result magic_who(session *s, const char *words, const char *name)
+static result list_all(session *s, const char *words, bool sizes)
 {
-    (void)name;
     static const entity_kind order[] = {ENTITY_VARIABLE, ENTITY_FUNCTION, ENTITY_TYPE, ENTITY_MACRO};
     names wanted = words_of(words);
-    listing l = {.wanted = &wanted};
+    values_now values = values_of_now(s);
+    listing l = {.wanted = &wanted, .sizes = sizes, .values = &values};
     bool known = true;
     for (size_t i = 0; i < wanted.count; i++) {
         bool found = false;
@@ -116,8 +135,22 @@ result magic_who(session *s, const char *words, const char *name)
                                     : "nothing is defined yet\n");
     text_free(&l.rows);
     names_free(&wanted);
+    values_free(&values);
     if (known) return (result){0};
-    return error_result("UsageError", "wanted %%who [KIND…], with variable, function, type or macro for KIND");
+    return error_result("UsageError", "wanted %%who%s [KIND…], with variable, function, type or macro for KIND",
+                        sizes ? "s" : "");
+}
+
+result magic_who(session *s, const char *words, const char *name)
+{
+    (void)name;
+    return list_all(s, words, false);
+}
+
+result magic_whos(session *s, const char *words, const char *name)
+{
+    (void)name;
+    return list_all(s, words, true);
 }
 
 result magic_restart(session *s, const char *words, const char *name)
@@ -136,6 +169,7 @@ result magic_reset(session *s, const char *words, const char *name)
     if (*words && strcmp(words, "-f")) return usage_result("reset", false);
     ranks_end(s);
     journal_clear(&s->journal);
+    outs_clear(s);
     symbols_close(s->symbols);
     s->symbols = symbols_open();
     free(s->prefix);

@@ -7,8 +7,11 @@
 const magic magics_table[] = {
     {"lsmagic", "%lsmagic", "Lists the magics.", magic_lsmagic, NULL},
     {"who", "%who [KIND…]",
-     "Lists what the cells have defined. All of it, or what is of the kinds given: variable, function, type, macro.",
+     "Lists what the cells have defined, variables with their values. All of it, or what is of the kinds given: "
+     "variable, function, type, macro.",
      magic_who, NULL},
+    {"whos", "%whos [KIND…]", "Lists what the cells have defined, with sizes and more of the values. KIND as for %who.",
+     magic_whos, NULL},
     {"cd", "%cd [FOLDER]",
      "Changes the folder that cells and commands run in, and prints it. Without a folder it is home; %cd - goes back, "
      "~ "
@@ -36,6 +39,13 @@ const magic magics_table[] = {
      "ran, in their order: a cell that was run again counts once, one that failed does not; shell lines and what is "
      "no C are comments, magics that only look are left out. cc FILE $(pkg-config --cflags --libs kolo) compiles it.",
      magic_export, NULL},
+    {"heap", "%heap [on|off]",
+     "Checks the memory that cells take from malloc(). With on, a write beyond the end of a block, a use after free() "
+     "and "
+     "a second free() end the cell at their line. %heap alone lists the blocks in use by the line that asked for them, "
+     "and those that are lost: nothing points to them any more. Programs of %%run are checked by "
+     "%cflags -fsanitize=address.",
+     magic_heap, NULL},
     {"restart", "%restart",
      "Starts the process that runs the cells anew. Memory and devices are free again; functions, types and "
      "includes stay, variables are zero until their cells run again.",
@@ -60,11 +70,23 @@ const magic magics_table[] = {
      NULL, cell_timeit},
     {"writefile", "%%writefile [-a] FILE",
      "Writes the cell's text to a file, or appends it with -a. %%file is the same.", NULL, cell_writefile},
+    {"html", "%%html", "Shows the cell's text as HTML.", NULL, cell_html},
+    {"latex", "%%latex", "Shows the cell's text as LaTeX.", NULL, cell_latex},
+    {"markdown", "%%markdown", "Shows the cell's text as Markdown.", NULL, cell_markdown},
+    {"svg", "%%svg", "Shows the cell's text as a picture in SVG.", NULL, cell_svg},
+    {"stdin", "%%stdin",
+     "Keeps the cell's text as the standard input of the next cell. C there reads it with scanf() and the like, a "
+     "program "
+     "of %%run and a command of ! too. Where nothing is kept, reading asks in a box: a line of ^D alone ends the "
+     "input.",
+     NULL, cell_stdin},
     {"run", "%%run [-np N] [arguments…]",
      "Compiles the cell as a whole program, with a main() and all that it uses: it does not see the other cells. "
      "<kolo.h> and <mpi.h> are at hand; the compiler's flags are given beforehand by %cflags (-O0, -O3, "
      "-fsanitize=address, …), the linker's by %ldflags. With -np it runs on N ranks under kolorun. Other options of "
-     "kolorun's may stand before the program's own arguments, which begin after --. A program that crashes is told of "
+     "kolorun's may stand before the program's own arguments, which begin after --. < FILE at the end gives it the "
+     "file as "
+     "its standard input. A program that crashes is told of "
      "as a cell is, with the line.",
      NULL, cell_run},
     {"ranks", "%ranks [N [OPTIONS…]]",

@@ -72,8 +72,8 @@ result cell_time(session *s, const char *words, const char *body, const char *na
 {
     if (!body[strspn(body, " \t\r\n")] && !*words)
         return error_result("UsageError",
-                            "%%%%time is for whole cells, and nothing stands below it; %%time STATEMENT is "
-                            "for a line");
+                            "%%%%time measures the cell below it, and the cell is empty; %%time STATEMENT "
+                            "measures a line");
     const char *first = body + strspn(body, " \t\r\n");
     if (!*words && first[0] == '%' && first[1] == '%') return timed_magic(s, body, name);
     char *code = in_place(s, words, 0, body);

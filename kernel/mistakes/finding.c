@@ -1,4 +1,5 @@
 #define _GNU_SOURCE
+#include "mistakes/distributed.h"
 #include "mistakes/finding.h"
 #include "mistakes/hints.h"
 #include "mistakes/library_calls.h"
@@ -353,6 +354,7 @@ findings findings_of(analyser *a, const char *cell_name, source_line line, void 
         errors |= is_error(&all.items[all.count - 1]);
     }
     if (!errors) lint(&all, a, cell_name, &c);
+    if (!errors) distributed_mistakes(&all, cell_name, &c, session);
     sort(&all, cell_name);
     hide(&all, a, cell_name, &c);
     cell_free(&c);

@@ -47,7 +47,7 @@ static char *about_format(const complaint *c)
     bool address = size > 2 && got && !strcmp(wanted + size - 1, "*") && !strncmp(wanted, got, strlen(got));
     char *word = token_text(c, 0);
     if (address && strcmp(wanted, "char *")) hint = format_text("scanf stores through an address: write &%s", word);
-    else if (size && !strcmp(wanted, "char *")) hint = copy_of("%s is for strings, and this is none");
+    else if (size && !strcmp(wanted, "char *")) hint = copy_of("%s prints a string, and this value is not a string");
     else if (*c->insert == '%' && got) hint = format_text("the format for '%s' is %s", got, c->insert);
     free(word);
     free(wanted);
@@ -69,8 +69,9 @@ static char *about_pointer_to_number(const complaint *c)
     char *hint =
         character
             ? copy_of("a char holds one character, 'a'; a string is char s[] = \"abc\"; or const char *s = \"abc\";")
-        : got && strstr(got, "char[") ? copy_of("a string is no number; atoi(s) and strtod(s, NULL) read one from it")
-                                      : copy_of("an address stands where a number is wanted; *p is what p points to");
+        : got && strstr(got, "char[")
+            ? copy_of("a string is not a number; atoi(s) and strtod(s, NULL) convert one")
+            : copy_of("this is an address, but a number is needed here; *p is the value that p points to");
     free(wanted);
     free(got);
     return hint;
@@ -78,8 +79,8 @@ static char *about_pointer_to_number(const complaint *c)
 
 static char *about_number_to_pointer(const complaint *c)
 {
-    return copy_of(strstr(c->message, "char *'") ? "a string is wanted here, in double quotes; &x is an address"
-                                                 : "an address is wanted here; &x is the address of x");
+    return copy_of(strstr(c->message, "char *'") ? "a string in double quotes is needed here; &x is the address of x"
+                                                 : "an address is needed here; &x is the address of x");
 }
 
 static char *about_array_end(const complaint *c)
@@ -122,9 +123,10 @@ static char *about_operands(const complaint *c)
     bool record = left && right && (begins(left, "struct ") || begins(right, "struct "));
     if (texts && token_here(c, 0, "+")) hint = copy_of("strings are joined with strcat or snprintf, not with '+'");
     else if (real && token_here(c, 0, "%"))
-        hint = copy_of("% is for whole numbers; fmod(a, b) from <math.h> for others");
-    else if (real && token_here(c, 0, "^")) hint = copy_of("^ is for bits; pow(a, b) from <math.h> raises to a power");
-    else if (record) hint = copy_of("structs are compared and added member by member");
+        hint = copy_of("% works on whole numbers only; use fmod(a, b) from <math.h> for others");
+    else if (real && token_here(c, 0, "^"))
+        hint = copy_of("^ combines bits; pow(a, b) from <math.h> raises to a power");
+    else if (record) hint = copy_of("structs cannot be compared or added as a whole: do it member by member");
     free(left);
     free(right);
     return hint;
@@ -133,7 +135,7 @@ static char *about_operands(const complaint *c)
 static char *about_indirection(const complaint *c)
 {
     if (token_here(c, -1, "*")) return copy_of("C has no operator **: pow(a, b) from <math.h> raises to a power");
-    return copy_of("* before a value follows a pointer, and this is none");
+    return copy_of("* needs a pointer, and this value is not a pointer");
 }
 
 static char *about_expression(const complaint *c)
@@ -141,30 +143,30 @@ static char *about_expression(const complaint *c)
     static const struct {
         const char *word, *say;
     } table[] = {
-        {"else", "an else stands right after its if's one statement, or after the '}' of its block"},
-        {"\\", "a backslash stands at the end of a line, or in a string"},
+        {"else", "an else must follow the if's single statement, or the '}' of its block"},
+        {"\\", "a backslash may only stand at the end of a line or in a string"},
         {"=", "the left of '=' or one of the sides of '==' is missing"},
         {"===", "C compares with =="},
-        {"@", "@ is no part of C"},
+        {"@", "C does not use the character @"},
         {"$", "names in C begin with a letter or _"},
         {"[", "C has no such lists; an array is declared with its values: int a[] = {1, 2, 3};"},
         {"]", "something is missing before this: a value, or an index"},
         {")", "something is missing before this: a value, or an operand"},
         {"}", "something is missing before this: a statement, or an operand"},
         {";", "something is missing before this: a value, or an operand"},
-        {"int", "a type stands where a value is wanted; sizeof(int) or (int)x take one"},
-        {"if", "a statement stands where a value is wanted; a ? b : c chooses a value"},
+        {"int", "this is a type, but a value is needed here; sizeof(int) and (int)x accept a type"},
+        {"if", "this is a statement, but a value is needed here; a ? b : c chooses between two values"},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         if (token_here(c, 0, table[i].word)) return copy_of(table[i].say);
     }
     if (token_here(c, 0, "{") && token_here(c, -1, "="))
-        return copy_of("values in braces stand only where the array or struct is declared; later each element is set "
-                       "by itself: a[0] = 1;");
+        return copy_of("values in braces can only be given where the array or struct is declared; later, set each "
+                       "element by itself: a[0] = 1;");
     if (token_here(c, 0, ":") && token_here(c, -1, ":"))
         return copy_of("this is C++; C's names have no std:: before them");
-    if (token_here(c, 0, ">") && token_here(c, -1, "=")) return copy_of("C writes >= with the = behind");
-    if (token_here(c, 0, "<") && token_here(c, -1, "=")) return copy_of("C writes <= with the = behind");
+    if (token_here(c, 0, ">") && token_here(c, -1, "=")) return copy_of("C writes >= with the = last");
+    if (token_here(c, 0, "<") && token_here(c, -1, "=")) return copy_of("C writes <= with the = last");
     if (token_here(c, 0, ">") && token_here(c, -1, "<")) return copy_of("C writes != for unequal");
     char *word = token_text(c, 0), *hint = foreign_word(word);
     free(word);
@@ -173,7 +175,7 @@ static char *about_expression(const complaint *c)
 
 static char *about_identifier(const complaint *c)
 {
-    if (token_here(c, 0, "[")) return copy_of("the brackets of an array stand after its name: int a[10];");
+    if (token_here(c, 0, "[")) return copy_of("write the brackets of an array after its name: int a[10];");
     if (token_here(c, -1, "++") || token_here(c, -1, "--")) return NULL;
     char *word = token_text(c, 0), *hint = NULL;
     char *before = token_text(c, -2);
@@ -190,8 +192,9 @@ static char *about_parenthesis_after(const complaint *c)
 {
     char *keyword = quoted(c->message, 2);
     char *hint = keyword && !strcmp(keyword, "for") ? copy_of("C counts with for (int i = 0; i < n; i++) { … }")
-                 : keyword ? format_text("C writes %s (condition) statement, the condition in parentheses", keyword)
-                           : NULL;
+                 : keyword
+                     ? format_text("C writes %s (condition) statement, with parentheses around the condition", keyword)
+                     : NULL;
     free(keyword);
     return hint;
 }
@@ -203,7 +206,7 @@ static char *about_missing_file(const complaint *c)
     char *spaced = format_text(" %s ", file ? file : ""), *close = file ? standard_nearest(c->analyser, file) : NULL;
     if (strstr(cplusplus, spaced)) hint = format_text("<%s> is C++'s; C has <stdio.h>, <string.h>, <math.h>", file);
     else if (close) hint = format_text("the nearest is <%s>", close);
-    else hint = copy_of("%cflags -IFOLDER adds a folder in which headers are searched");
+    else hint = copy_of("%cflags -IFOLDER adds a folder to search for headers");
     free(close);
     free(spaced);
     free(file);
@@ -212,8 +215,9 @@ static char *about_missing_file(const complaint *c)
 
 static char *about_directive(const complaint *c)
 {
-    return copy_of(strstr(c->message, "'import'") ? "C takes in a header with #include <stdio.h>"
-                                                  : "a comment begins with //; a line with # is for the preprocessor");
+    return copy_of(strstr(c->message, "'import'")
+                       ? "C includes a header with #include <stdio.h>"
+                       : "a comment begins with //; a line that begins with # is a preprocessor directive");
 }
 
 static char *about_definition(const complaint *c)
@@ -224,7 +228,7 @@ static char *about_definition(const complaint *c)
 
 static char *about_type_missing(const complaint *c)
 {
-    char *word = token_text(c, 0), *foreign = foreign_word(word);
+    char *word = token_text(c, token_here(c, -1, "auto") ? -1 : 0), *foreign = foreign_word(word);
     free(word);
     return foreign ? foreign : copy_of("a declaration begins with its type: int x = 3;");
 }
@@ -241,35 +245,34 @@ static const rule rules[] = {
     {"expected ')'", NULL, hint_missing_bracket},
     {"expected ']'", NULL, hint_missing_bracket},
     {"expected '(' after '", NULL, about_parenthesis_after},
-    {"expected '(' after", "the condition stands in parentheses", NULL},
+    {"expected '(' after", "put the condition in parentheses", NULL},
     {"expected expression", NULL, about_expression},
     {"expected identifier or '('", NULL, about_identifier},
     {"expected parameter declarator", "each parameter has a type and a name: int add(int a, int b)", NULL},
     {"expected function body",
-     "after a function's (…) stands its body in braces, { … }, or a ';' where it is only declared", NULL},
+     "after a function's (…) comes its body in braces, { … }, or a ';' if it is only declared", NULL},
     {"function definition is not allowed here", "a function cannot stand inside another: is a '}' missing above?",
      NULL},
-    {"extraneous closing brace", "this '}' closes nothing: it is one too many, or a '{' is missing above", NULL},
+    {"extraneous closing brace", "no open '{' matches this '}': remove it, or add the missing '{' above", NULL},
     {"missing terminating '\"'", "the string that begins here is not closed: a \" is missing", NULL},
     {"missing terminating '", "the character that begins here is not closed: a ' is missing", NULL},
     {"unterminated /* comment", "the comment that begins here is not closed: a */ is missing", NULL},
     {"unterminated conditional directive", "an #endif is missing", NULL},
     {"<U+", NULL, look_alike},
     {"invalid preprocessing directive", NULL, about_directive},
-    {"expected \"FILENAME\" or <FILENAME>", "a header's name stands in <> or in quotes: #include <stdio.h>", NULL},
-    {"expected '>'", "a header's name stands in <>: #include <stdio.h>", NULL},
+    {"expected \"FILENAME\" or <FILENAME>", "write a header's name in <> or in quotes: #include <stdio.h>", NULL},
+    {"expected '>'", "write a header's name in <>: #include <stdio.h>", NULL},
     {"file not found", NULL, about_missing_file},
-    {"multi-character character constant",
-     "single quotes hold one character; a string stands in double quotes: \"abc\"", NULL},
-    {"character constant too long", "single quotes hold one character; a string stands in double quotes: \"abc\"",
+    {"multi-character character constant", "single quotes hold one character; write a string in double quotes: \"abc\"",
      NULL},
+    {"character constant too long", "single quotes hold one character; write a string in double quotes: \"abc\"", NULL},
     {"invalid suffix '.", "a number has one decimal point", NULL},
-    {"invalid suffix '", "a name cannot begin with a digit, and a number has no letters behind it", NULL},
+    {"invalid suffix '", "a name cannot begin with a digit, and a number cannot end with these letters", NULL},
     {"result of an assignment as a condition", "'=' stores a value; '==' compares", NULL},
-    {"equality comparison result unused", "'==' compares, and nothing is done with the result; '=' stores a value",
+    {"equality comparison result unused", "'==' compares two values, and the result is not used; '=' stores a value",
      NULL},
-    {"result unused", "this is worked out, and nothing is done with the result", NULL},
-    {"expression is not assignable", "only a variable, an element or a member can stand left of '='; '==' compares",
+    {"result unused", "this value is computed but never used", NULL},
+    {"expression is not assignable", "only a variable, an element or a member can be on the left of '='; '==' compares",
      NULL},
     {"comparison against a string literal", "strings are compared with strcmp(a, b) == 0 (#include <string.h>)", NULL},
     {"array comparison always", "arrays are compared element by element, strings with strcmp(a, b) == 0", NULL},
@@ -279,52 +282,54 @@ static const rule rules[] = {
     {"incompatible integer to pointer conversion", NULL, about_number_to_pointer},
     {"format specifies type", NULL, about_format},
     {"in octal constant", "a number that begins with 0 is octal, in base 8: leave the 0 out", NULL},
-    {"unsigned expression >= 0 is always", "what is unsigned is never below 0: take int where it may be", NULL},
-    {"unsigned expression < 0 is always", "what is unsigned is never below 0: take int where it may be", NULL},
-    {"more '%' conversions than data", "the format asks for more values than follow it", NULL},
-    {"data argument not used", "more values follow than the format asks for", NULL},
+    {"unsigned expression >= 0 is always", "an unsigned number is never below 0: use int if it can be negative", NULL},
+    {"unsigned expression < 0 is always", "an unsigned number is never below 0: use int if it can be negative", NULL},
+    {"more '%' conversions than data", "the format needs more values than are given", NULL},
+    {"data argument not used", "more values are given than the format uses", NULL},
     {"invalid conversion specifier", "%% prints a percent sign", NULL},
     {"incomplete format specifier", "%% prints a percent sign", NULL},
     {"format string is not a string literal", "printf(\"%s\", s) prints any string as it is", NULL},
     {"does not append to the string", "strings are joined with snprintf or strcat, not with '+'", NULL},
-    {"non-void function does not return", "each way through the function must end in a return with a value", NULL},
-    {"should return a value", "the function's type asks for return with a value", NULL},
+    {"non-void function does not return", "every path through the function must return a value", NULL},
+    {"should return a value", "the function's type says that it returns a value: write return with one", NULL},
     {"address of stack memory",
-     "the variable is gone when the function returns: return its value, or memory from malloc", NULL},
+     "the variable no longer exists when the function returns: return its value, or memory from malloc", NULL},
     {"past the end of the array", NULL, about_array_end},
     {"before the beginning of the array", "an array's first element is [0]", NULL},
-    {"excess elements in", "there are more values than elements; with [] the array is as long as its values", NULL},
+    {"excess elements in", "there are more values than elements; with [] the array gets the right size", NULL},
     {"initializer-string for char array is too long",
-     "a string needs one char more than it has letters, for its end; [] "
-     "makes the array as long as its string",
+     "a string needs one char more than its length, for its null character; "
+     "with [] the array gets the right size",
      NULL},
     {"function call, expected", NULL, about_arguments},
     {"function call, at least", NULL, about_arguments},
-    {"with const-qualified type", "what is const keeps the value that it was given", NULL},
-    {"read-only variable is not assignable", "what is const keeps the value that it was given", NULL},
-    {"is uninitialized when", "give it a value where it is declared: = 0", NULL},
-    {"may be uninitialized", "give it a value where it is declared: = 0", NULL},
-    {"is a pointer; did you mean to use '->'", "a pointer's members are reached with ->: p->member", NULL},
-    {"is not a pointer; did you mean to use '.'", "a struct's own members are reached with a dot: s.member", NULL},
+    {"with const-qualified type", "a const variable cannot be changed after it has been given its value", NULL},
+    {"read-only variable is not assignable", "a const variable cannot be changed after it has been given its value",
+     NULL},
+    {"is uninitialized when", "{1} has no value yet: give it one where it is declared, {1} = 0", NULL},
+    {"may be uninitialized",
+     "on some paths {1} is used before it has a value: give it one where it is declared, {1} = 0", NULL},
+    {"is a pointer; did you mean to use '->'", "access a member through a pointer with ->: p->member", NULL},
+    {"is not a pointer; did you mean to use '.'", "access a member of a struct with a dot: s.member", NULL},
     {"no member named", NULL, about_members},
     {"indirection requires pointer operand", NULL, about_indirection},
     {"expression of incompatible type 'void'", "the function returns nothing (void), so its call has no value", NULL},
     {"argument type 'void'", "the function returns nothing (void), so its call has no value", NULL},
     {"redefinition of", NULL, about_definition},
     {"must use '", "write {fix}{2}, or give the type a name: typedef struct … name;", NULL},
-    {"incomplete type", "its members are not known here: the struct is declared, not defined", NULL},
-    {"incomplete definition", "its members are not known here: the struct is declared, not defined", NULL},
+    {"incomplete type", "the struct is declared but not defined, so its members are not known here", NULL},
+    {"incomplete definition", "the struct is declared but not defined, so its members are not known here", NULL},
     {"is not a function or function pointer",
-     "only a function can be called; an element is a[i], and a product needs "
-     "its *",
+     "only a function can be called; write a[i] for an element, and * for a "
+     "product",
      NULL},
     {"subscripted value is not", "only arrays and pointers have elements", NULL},
     {"invalid operands to binary expression", NULL, about_operands},
     {"invalid application of 'sizeof'", "its size is not known here", NULL},
-    {"'case' statement not in switch", "case labels stand between the braces of switch (x) { … }", NULL},
-    {"'default' statement not in switch", "default: stands between the braces of switch (x) { … }", NULL},
-    {"'break' statement not in", "break leaves a loop or a switch, and here is none", NULL},
-    {"'continue' statement not in", "continue is for loops, and here is none", NULL},
+    {"'case' statement not in switch", "a case label must be inside the braces of switch (x) { … }", NULL},
+    {"'default' statement not in switch", "default: must be inside the braces of switch (x) { … }", NULL},
+    {"'break' statement not in", "break leaves a loop or a switch, and this line is in neither", NULL},
+    {"'continue' statement not in", "continue works inside a loop, and this line is not in one", NULL},
     {"type specifier missing", NULL, about_type_missing},
     {"a type specifier is required", NULL, about_type_missing},
     {"'return' with a value stands outside", "a cell shows its last expression when no ';' follows it", NULL},
@@ -356,7 +361,8 @@ static char *about_macro(const complaint *c)
     size_t size = strlen(c->macro);
     while (size && isspace((unsigned char)c->macro[size - 1])) size--;
     if (!size || c->macro[size - 1] != ';' || strchr(c->macro, '{')) return NULL;
-    return copy_of("the macro's text ends with ';', which goes wherever its name stands: #define takes none");
+    return copy_of("the macro's text ends with ';', which is inserted wherever the macro is used: write #define "
+                   "without it");
 }
 
 char *hint_for(const complaint *c)

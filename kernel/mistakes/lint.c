@@ -1,27 +1,9 @@
 #define _GNU_SOURCE
 #include "mistakes/lint.h"
+#include "mistakes/add.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static finding *add(findings *all, const char *cell_name, const char *message, const char *hint)
-{
-    all->items = need_grown(all->items, all->count, &all->capacity, sizeof *all->items);
-    finding *f = &all->items[all->count++];
-    *f = (finding){.severity = *message ? CXDiagnostic_Warning : CXDiagnostic_Ignored,
-                   .at = {.name = copy_of(cell_name)},
-                   .message = copy_of(message),
-                   .hint = copy_of(hint)};
-    return f;
-}
-
-static void set_place(finding *f, const cell *c, const token *t)
-{
-    size_t line = t->begin;
-    while (line > 0 && c->source[line - 1] != '\n') line--;
-    f->at.line = t->line;
-    f->at.column = (unsigned)(t->begin - line) + 1;
-}
 
 /* `if (…);` with the ';' right behind: nobody means it. */
 static void empty_ifs(findings *all, const char *cell_name, const cell *c)
@@ -32,9 +14,10 @@ static void empty_ifs(findings *all, const char *cell_name, const cell *c)
         size_t end = after_brackets(c->source, t, i + 1, c->tokens.count);
         if (end >= c->tokens.count || !token_is(c->source, &t[end], ";") || t[end].line != t[end - 1].line) continue;
         if (end + 1 < c->tokens.count && token_is(c->source, &t[end + 1], "else")) continue;
-        set_place(add(all, cell_name, "this if does nothing: its statement is the ';' after the condition",
-                      "leave the ';' out, and what follows belongs to the if"),
-                  c, &t[end]);
+        finding_set_place(finding_add(all, cell_name,
+                                      "this if does nothing: its statement is the ';' after the condition",
+                                      "remove the ';' so that the next statement belongs to the if"),
+                          c, &t[end]);
     }
 }
 
@@ -77,9 +60,10 @@ static void empty_loops(findings *all, const char *cell_name, const cell *c)
         const token *next = &t[end + 1];
         bool deeper = next->line > t[end].line && column_of(c, next) > column_of(c, &t[i]);
         if ((!deeper && !token_is(c->source, next, "{")) || (tests && ends_do(c, i))) continue;
-        set_place(add(all, cell_name, "this loop repeats nothing: its statement is the ';' after the ')'",
-                      "leave the ';' out, and what follows is repeated"),
-                  c, &t[end]);
+        finding_set_place(finding_add(all, cell_name,
+                                      "this loop repeats nothing: its statement is the ';' after the ')'",
+                                      "remove the ';' so that the next statement is repeated"),
+                          c, &t[end]);
     }
 }
 
@@ -102,9 +86,9 @@ static void note_definition(definitions *known, findings *all, const char *cell_
         char *hint =
             format_text("line %u of this cell defines it already: without the type, %s = … gives it a new value",
                         known->items[i].line, word);
-        finding *f = add(all, cell_name, message, hint);
+        finding *f = finding_add(all, cell_name, message, hint);
         f->severity = CXDiagnostic_Error;
-        set_place(f, c, name);
+        finding_set_place(f, c, name);
         free(message);
         free(hint);
         free(word);
@@ -210,8 +194,8 @@ static enum CXChildVisitResult find_division(CXCursor cursor, CXCursor parent, C
                     is_whole(clang_getCursorType(inner));
     place at = place_of(clang_getCursorLocation(inner));
     if (division && !strcmp(at.name, d->cell_name) && !exact(inner)) {
-        finding *f = add(d->all, d->cell_name, "a division of whole numbers drops what is behind the point",
-                         "make one side a double: 1.0 / 2, or (double)a / b");
+        finding *f = finding_add(d->all, d->cell_name, "a division of whole numbers drops the fraction",
+                                 "make one side a double: 1.0 / 2, or (double)a / b");
         f->at.line = at.line;
         f->at.column = at.column;
     }
@@ -259,9 +243,10 @@ static void forgotten_main(findings *all, const analyser *a, const char *cell_na
         if (p->kind == PIECE_STATEMENT || p->kind == PIECE_EXPRESSION) return;
     }
     if (defined && !whole_program(a))
-        add(all, cell_name, "",
-            "main() is defined, and nothing has called it: main() as the last line calls it, and with %%run as the "
-            "first line the cell is a program");
+        finding_add(all, cell_name, "",
+                    "main() is defined but not called: add main() as the last line to call it, or make the cell a "
+                    "program "
+                    "with %%run as its first line");
 }
 
 /* The characters of a string of one token; -1 when it has escapes that are more than one letter. */
@@ -287,9 +272,10 @@ static void unended_strings(findings *all, const char *cell_name, const cell *c)
         if (!array || t[i + 6].kind != TOKEN_STRING || t[i + 7].kind == TOKEN_STRING) continue;
         long size = strtol(c->source + t[i + 3].begin, NULL, 0), length = string_length(c, &t[i + 6]);
         if (size != length) continue;
-        set_place(add(all, cell_name, "the array has no room for the character that ends the string",
-                      "a string needs one char more than it has letters; [] makes the array as long as its string"),
-                  c, &t[i + 6]);
+        finding_set_place(
+            finding_add(all, cell_name, "the array has no room for the null character at the end of the string",
+                        "a string needs one char more than its length; with [] the array gets the right size"),
+            c, &t[i + 6]);
     }
 }
 
@@ -306,12 +292,33 @@ static void open_includes(findings *all, const char *cell_name, const cell *c)
         size_t size = (size_t)(c->source + t->end - word);
         char close = *word == '<' ? '>' : '"';
         if ((*word != '<' && *word != '"') || memchr(word + 1, close, size - 1)) continue;
-        char *message = format_text("expected '%c' behind the header's name", close);
-        finding *f = add(all, cell_name, message, "a header's name stands in <> or in quotes: #include <stdio.h>");
+        char *message = format_text("expected '%c' after the header's name", close);
+        finding *f =
+            finding_add(all, cell_name, message, "write a header's name in <> or in quotes: #include <stdio.h>");
         f->severity = CXDiagnostic_Error;
-        set_place(f, c, t);
+        finding_set_place(f, c, t);
         f->at.column += (unsigned)(t->end - t->begin);
         free(message);
+    }
+}
+
+/* The compiler passes over OpenMP's pragmas without a word where it is not told to heed them. Said once. */
+static void unheeded_openmp(findings *all, const analyser *a, const char *cell_name, const cell *c)
+{
+    for (size_t i = 0; i < a->flags.count; i++) {
+        if (!strncmp(a->flags.items[i], "-fopenmp", 8)) return;
+    }
+    for (size_t i = 0; i < c->tokens.count; i++) {
+        const token *t = &c->tokens.items[i];
+        if (t->kind != TOKEN_DIRECTIVE) continue;
+        const char *word = c->source + t->begin + 1;
+        word += strspn(word, " \t");
+        if (strncmp(word, "pragma", 6) || strncmp(word + 6 + strspn(word + 6, " \t"), "omp", 3)) continue;
+        finding_set_place(finding_add(all, cell_name,
+                                      "without -fopenmp this pragma does nothing: the code runs on one thread",
+                                      "%cflags -fopenmp turns OpenMP on"),
+                          c, t);
+        return;
     }
 }
 
@@ -323,5 +330,6 @@ void lint(findings *all, const analyser *a, const char *cell_name, const cell *c
     unended_strings(all, cell_name, c);
     open_includes(all, cell_name, c);
     whole_divisions(all, a, cell_name, c);
+    unheeded_openmp(all, a, cell_name, c);
     forgotten_main(all, a, cell_name, c);
 }

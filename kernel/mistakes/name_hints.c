@@ -75,11 +75,11 @@ static char *about_earlier(const complaint *c, const char *name)
     unsigned number = 0;
     switch (earlier_fate(c, name, &number)) {
     case FATE_FAILED:
-        return format_text("In[%u] would define '%s', but it failed: run it again once it is right", number, name);
-    case FATE_RESET: return format_text("%%reset has forgotten '%s' of In[%u]: run that cell again", name, number);
+        return format_text("In[%u] defines '%s', but it failed: correct it and run it again", number, name);
+    case FATE_RESET: return format_text("%%reset has deleted '%s' of In[%u]: run that cell again", name, number);
     case FATE_RAN:
         if (symbols_ended(c->session, name))
-            return format_text("'%s' of In[%u] went when its type changed: run that cell again", name, number);
+            return format_text("'%s' of In[%u] was dropped when its type changed: run that cell again", name, number);
         return NULL;
     default: return NULL;
     }

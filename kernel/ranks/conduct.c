@@ -19,6 +19,8 @@ typedef struct course {
     patience patience;  /* since then */
     double first_finished; /* 0: nobody has */
     double failed; /* when the first failure was seen; 0: none */
+    double sought;  /* when the others were asked where they are because of it; 0: not yet */
+    double sparing; /* when they were interrupted for it; 0: not yet */
     bool asked_where, remarked;
 } course;
 
@@ -39,8 +41,10 @@ static void send_load(ranks *r, const load *l)
     text_add_bytes(&payload, l->payload + path_size, l->size - path_size);
     message head = {.kind = RANK_LOAD};
     for (int i = 0; there && i < r->count; i++) {
-        letter_send(r->socket, r->peers[i].name, &head, payload.data, payload.size, object, (size_t)size);
+        if (!letter_send(r->socket, r->peers[i].name, &head, payload.data, payload.size, object, (size_t)size))
+            r->peers[i].problem = "it cannot be reached any more";
     }
+    for (int i = 0; !there && i < r->count; i++) r->peers[i].problem = "an object of an earlier cell cannot be read";
     text_free(&payload);
     free(object);
     free(copy);
@@ -96,7 +100,7 @@ static void send_cell(ranks *r, const char *path, const char *function)
     for (int i = 0; i < r->count; i++) {
         peer *p = &r->peers[i];
         p->running = p->chosen;
-        p->ended = p->asked_where = false;
+        p->ended = p->asked_where = p->spared = false;
         free(p->where);
         p->where = NULL;
         if (p->chosen)
@@ -129,7 +133,11 @@ static void ask_user(ranks *r, int rank)
     session *s = r->s;
     transcript_end(&r->said, rank);
     output_flush(&s->out);
-    char *prompt = format_text("rank %d: ", rank), *line = s->front.ask(s->front.self, prompt);
+    const char *question = r->peers[rank].question;
+    char *prompt = format_text("rank %d: %s", rank, question ? question : "");
+    cell_waits(s);
+    char *line = s->front.ask(s->front.self, prompt);
+    cell_goes_on(s);
     r->peers[rank].asks = false;
     peer_tell(r, rank, (message){.kind = RANK_INPUT, .code = line ? 0 : -1}, line, line ? strlen(line) + 1 : 0);
     double now = seconds_now();
@@ -170,7 +178,8 @@ static void remark(course *c)
     }
     if (!waiting || passed > REMARK_AFTER + 1) {
         char *places_now = ranks_places(r, run), *through = ranks_named(r, done);
-        char *line = format_text("still running: %s; %s finished a while ago: is it waited for? (interrupt ends it)\n",
+        char *line = format_text("still running: %s; %s finished a while ago, and the others may be waiting for it "
+                                 "(interrupt ends the cell)\n",
                                  places_now, through);
         print_error(r->s, line);
         output_flush(&r->s->out);
@@ -193,6 +202,43 @@ static void note_finished(course *c)
     else if (c->first_finished == 0 && running_count(c->r) < chosen) c->first_finished = seconds_now();
 }
 
+/* A rank in a call of MPI waits for those that have failed, and cannot be stepped out of. */
+static bool any_in_mpi(const ranks *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        const peer *p = &r->peers[i];
+        if (p->running && p->where && !strncmp(p->where, "in MPI_", 7)) return true;
+    }
+    return false;
+}
+
+static bool any_asked_where(const ranks *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        if (r->peers[i].running && r->peers[i].asked_where) return true;
+    }
+    return false;
+}
+
+/* A rank has failed and could be stepped out of: the others are interrupted, so that all keep their variables. True
+ * when there is nothing left to wait for. */
+static bool spared(course *c)
+{
+    ranks *r = c->r;
+    if (!ranks_recovered(r)) return true;
+    if (c->sparing > 0) return patience_passed(&c->patience, c->sparing) > INTERRUPT_LIMIT;
+    if (c->sought == 0) {
+        to_running(r, RANK_SAY_WHERE);
+        c->sought = seconds_now();
+    }
+    if (any_asked_where(r) && seconds_now() - c->sought < WHERE_AFTER) return false;
+    if (any_in_mpi(r)) return true;
+    for (int i = 0; i < r->count; i++) r->peers[i].spared = r->peers[i].running;
+    to_running(r, RANK_INTERRUPT);
+    c->sparing = seconds_now();
+    return false;
+}
+
 /* True when there is nothing left to wait for. */
 static bool over(course *c)
 {
@@ -202,7 +248,7 @@ static bool over(course *c)
     if (c->failed == 0 && ranks_any_failed(r)) c->failed = now;
     if (c->interrupted > 0)
         return running_count(r) == 0 || patience_passed(&c->patience, c->interrupted) > INTERRUPT_LIMIT;
-    if (c->failed > 0) return running_count(r) == 0 || now - c->failed > GRACE;
+    if (c->failed > 0) return running_count(r) == 0 || (now - c->failed > GRACE && spared(c));
     return running_count(r) == 0;
 }
 

@@ -38,7 +38,7 @@ static bool has_failed(const peer *p)
 {
     bool well =
         p->ended && p->end.survived && (p->end.ending == ENDING_RETURNED || p->end.ending == ENDING_INTERRUPTED);
-    return p->silent || (p->ended && !well);
+    return p->silent || p->problem || (p->ended && !well);
 }
 
 bool ranks_any_failed(const ranks *r)
@@ -49,18 +49,28 @@ bool ranks_any_failed(const ranks *r)
     return r->launcher_gone;
 }
 
+bool ranks_recovered(const ranks *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        const peer *p = &r->peers[i];
+        if (p->silent || p->problem || (p->ended && (!p->end.survived || p->end.ending < 0))) return false;
+    }
+    return !r->launcher_gone;
+}
+
 static bool alike(const peer *a, const peer *b)
 {
-    return a->silent == b->silent && a->ended == b->ended && a->end.ending == b->end.ending &&
-           a->end.code == b->end.code && a->end.frames_size == b->end.frames_size &&
+    return a->silent == b->silent && a->problem == b->problem && a->ended == b->ended &&
+           a->end.ending == b->end.ending && a->end.code == b->end.code && a->end.frames_size == b->end.frames_size &&
            (!a->end.frames_size || !memcmp(a->end.frames, b->end.frames, a->end.frames_size));
 }
 
 static result failure_of(ranks *r, const peer *p)
 {
+    if (p->problem && !p->ended) return error_result("RankError", "%s", p->problem);
     if (p->silent && !p->ended)
         return error_result("RankError",
-                            "not heard of for 4 seconds: its process on %s was stopped, or the way to it is cut",
+                            "no message for 4 seconds: its process on %s was stopped, or the network connection is cut",
                             p->host ? p->host : "its host");
     if (p->end.ending < 0) return load_failure(r->s, p->end.frames);
     if (!p->end.survived && p->end.ending == ENDING_SIGNAL && p->end.code == SIGSTOP)
@@ -104,7 +114,17 @@ bool ranks_failed(ranks *r, result *why)
 {
     if (!ranks_any_failed(r)) return false;
     for (double end = seconds_now() + GRACE; r->launcher_gone && seconds_now() < end;) ranks_turn(r, 20);
+    bool go_on = ranks_recovered(r);
+    for (int i = 0; i < r->count; i++) {
+        go_on &= !r->peers[i].running;
+        if (r->peers[i].spared) r->peers[i].ended = false; /* it has done nothing wrong */
+    }
     add_failures(r, why);
+    if (go_on && why->failed) {
+        text_add(&why->traceback, "\nThe ranks live on, and so do their variables.");
+        for (int i = 0; i < r->count; i++) r->peers[i].ended = false;
+        return true;
+    }
     if (!why->failed) {
         char *said = ranks_reason(r);
         *why = error_result("RankError", "%s", said ? said : "kolorun has ended, and the ranks with it");
@@ -131,7 +151,8 @@ result ranks_interrupted(ranks *r)
     result e = {0};
     if (stuck) {
         char *list = ranks_places(r, which), *again = ranks_again(r);
-        e = error_result("KeyboardInterrupt", "interrupted; could not be stepped out of: %s", list);
+        e = error_result("KeyboardInterrupt", "interrupted; these ranks could not be stopped within their call: %s",
+                         list);
         text_addf(&e.traceback, "\n%s", again);
         free(list);
         free(again);

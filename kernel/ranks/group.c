@@ -23,7 +23,9 @@ bool ranks_chosen(const session *s)
 
 void peer_tell(ranks *r, int rank, message head, const void *payload, size_t size)
 {
-    letter_send(r->socket, r->peers[rank].name, &head, payload, size, NULL, 0);
+    peer *p = &r->peers[rank];
+    bool sent = letter_send(r->socket, p->name, &head, payload, size, NULL, 0);
+    if (!sent && p->heard > 0) p->problem = "it cannot be reached any more";
 }
 
 void ranks_tell(ranks *r, message head, const void *payload, size_t size)
@@ -101,16 +103,12 @@ static void publish(ranks *r, int rank, const letter *l)
 static char *where_of(session *s, const letter *l)
 {
     char *call = NULL, *line = place_of_frames(s, l->payload, l->size);
-    for (const char *at = l->payload, *end = at + l->size; at < end;) {
-        const char *symbol = at + strlen(at) + 1;
-        symbol += strlen(symbol) + 1;
-        if (symbol > end) break;
-        const char *name = strstr(symbol, "MPI_");
-        if (name && name - symbol <= 1) {
-            free(call);
-            call = copy_of(name);
-        }
-        at = symbol + strlen(symbol) + 1;
+    frame f;
+    for (const char *at = l->payload, *end = at + l->size; frame_next(&at, end, &f);) {
+        const char *name = strstr(f.symbol, "MPI_");
+        if (!name || name - f.symbol > 1) continue;
+        free(call);
+        call = copy_of(name);
     }
     char *where = line || call ? format_text("%s%s%s%s%s", call ? "in " : "", call ? call : "", call && line ? " " : "",
                                              line ? "at " : "", line ? line : "")
@@ -124,6 +122,11 @@ static void obey(ranks *r, int rank, letter *l)
 {
     peer *p = &r->peers[rank];
     p->heard = seconds_now();
+    if (l->problem) {
+        p->problem = l->problem;
+        p->running = p->asks = false;
+        return;
+    }
     switch (l->head.kind) {
     case RANK_HELLO:
         free(p->host);
@@ -132,7 +135,11 @@ static void obey(ranks *r, int rank, letter *l)
         break;
     case RANK_READY: p->ready = true; break;
     case RANK_PUBLISH: publish(r, rank, l); break;
-    case RANK_ASK: p->asks = true; break;
+    case RANK_ASK:
+        p->asks = true;
+        free(p->question);
+        p->question = copy_of(l->size ? l->payload : "");
+        break;
     case RANK_DONE: note_end(p, l, true); break;
     case RANK_DIED: note_end(p, l, false); break;
     case RANK_WHERE:
@@ -191,7 +198,9 @@ void ranks_turn(ranks *r, int wait)
         if (descriptors[i] >= 0) items[count++] = (zmq_pollitem_t){.fd = descriptors[i], .events = ZMQ_POLLIN};
     }
     double began = seconds_now();
+    if (wait > 0) cell_waits(r->s);
     zmq_poll(items, (int)count, wait);
+    if (wait > 0) cell_goes_on(r->s);
     outcome how;
     if (!r->launcher_gone && machine_turn(&r->launcher, 0, &how)) {
         machine_finish(&r->launcher, how);
@@ -228,6 +237,7 @@ static void free_peers(ranks *r)
     for (int i = 0; i < r->count; i++) {
         free(r->peers[i].host);
         free(r->peers[i].where);
+        free(r->peers[i].question);
         free((char *)(uintptr_t)r->peers[i].end.frames);
     }
     free(r->peers);
@@ -262,6 +272,14 @@ void ranks_close(session *s)
     text_free(&s->ranks->words);
     free(s->ranks);
     s->ranks = NULL;
+}
+
+int ranks_watch(const session *s)
+{
+    int descriptor = -1;
+    size_t size = sizeof descriptor;
+    if (ranks_live(s) && s->ranks->socket) zmq_getsockopt(s->ranks->socket, ZMQ_FD, &descriptor, &size);
+    return descriptor;
 }
 
 void ranks_tend(session *s)

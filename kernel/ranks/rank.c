@@ -197,6 +197,11 @@ static void ask_where(rank *r)
 static void obey(rank *r, const letter *l)
 {
     bool idle = !r->dead && !r->machine.running;
+    if (l->problem) { /* by which the next cell would go wrong */
+        free(r->trouble);
+        r->trouble = copy_of(l->problem);
+        return;
+    }
     switch (l->head.kind) {
     case RANK_LOAD:
         if (idle && l->object) load(r, l);
@@ -239,6 +244,7 @@ static char *ask(void *self, const char *prompt)
         tell(r, (message){.kind = RANK_ALIVE}, NULL, 0);
         letter l;
         while (waiting && letter_take(r->socket, NULL, &l)) {
+            if (l.problem) l.head = (message){.kind = RANK_INPUT, .code = -1};
             waiting = l.head.kind != RANK_INPUT && l.head.kind != RANK_INTERRUPT && l.head.kind != RANK_QUIT;
             if (l.head.kind == RANK_INPUT && l.head.code == 0) line = copy_of(l.payload);
             if (l.head.kind == RANK_QUIT) r->quit = true;
@@ -268,7 +274,9 @@ static void serve(rank *r)
 {
     zmq_pollitem_t items[1 + MACHINE_WATCHED + 1];
     size_t count = watch(r, items);
-    int wait = r->dead ? 250 : machine_delay(&r->machine);
+    double beat = r->beat + RANK_BEAT - seconds_now();
+    int wait = beat > 0 ? (int)(beat * 1000) + 1 : 0;
+    if (!r->dead && machine_delay(&r->machine) < wait) wait = machine_delay(&r->machine);
     if (r->asked_where > 0 && wait > 10) wait = 10;
     zmq_poll(items, (int)count, wait);
     outcome result;
@@ -333,6 +341,8 @@ static bool open_rank(rank *r, char **problem)
     bool open = mkdtemp(r->folder) && display_open(&r->display, r->folder) &&
                 machine_open(&r->machine, &r->out, r->program, r->folder);
     if (open) {
+        const char *endpoint = getenv(RANKS_ENDPOINT);
+        r->machine.below = endpoint && !strncmp(endpoint, "ipc://", 6); /* the launcher's guard is on this host */
         r->machine.display = &r->display;
         set_environment(r);
         open = machine_start_worker(&r->machine);

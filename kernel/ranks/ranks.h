@@ -18,6 +18,9 @@ typedef struct peer {
     bool chosen;   /* the present cell is for it */
     bool running;  /* the cell runs there */
     bool asks;     /* it waits for a line of input */
+    char *question; /* the line that its stdout has begun, for who answers */
+    const char *problem; /* why what it says cannot be understood, or it cannot be told anything; NULL: all is well */
+    bool spared;   /* its cell was interrupted because another rank has failed */
     bool silent;   /* it has not been heard of for too long */
     bool asked_where;
     double heard;  /* when it last said something */
@@ -62,6 +65,8 @@ char *ranks_folder(void);
 void ranks_end(session *s);
 /* Between cells: publishes what ranks print, and notices one that has died. */
 void ranks_tend(session *s);
+/* A descriptor to poll for news of the ranks; -1: there are none. */
+int ranks_watch(const session *s);
 void ranks_close(session *s);
 
 bool ranks_live(const session *s);
@@ -86,11 +91,14 @@ void ranks_publish_values(ranks *r, value_reader data, void *closure);
 
 /* failures.c */
 bool ranks_any_failed(const ranks *r);
+/* The cell has failed on some ranks: have they all been stepped out of, so that the job may go on? */
+bool ranks_recovered(const ranks *r);
 /* "ranks 0-2 in MPI_Barrier at In[4]:3, rank 5 at In[4]:9": those for which `which`, put together by where they are. */
 char *ranks_places(const ranks *r, const bool *which);
 /* The result of an interrupted cell. Ranks that could not be stepped out of are named, and the job is ended. */
 result ranks_interrupted(ranks *r);
-/* Names the ranks that have failed, if some have, and ends the job. False: all is well. */
+/* Names the ranks that have failed, if some have. The job goes on where all could be stepped out of; else it ends.
+ * False: all is well. */
 bool ranks_failed(ranks *r, result *why);
 
 /* select.c */

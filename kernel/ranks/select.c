@@ -25,10 +25,10 @@ static bool choose_span(ranks *r, const char **at, char **problem)
         good = read_number(at, &last);
     }
     if (!good || (**at && **at != ',')) {
-        *problem = format_text("'%s' is no list of ranks: wanted one like 0,3 or 0-3", from);
+        *problem = format_text("'%s' is not a list of ranks: write one like 0,3 or 0-3", from);
     } else if (first > last || last >= r->count) {
         bool backward = first > last;
-        *problem = backward ? format_text("%ld-%ld is no span of ranks: wanted the lower one first", first, last)
+        *problem = backward ? format_text("%ld-%ld is not a range of ranks: write the lower number first", first, last)
                             : format_text("there is no rank %ld: the ranks are 0 to %d", last, r->count - 1);
     } else {
         for (long i = first; i <= last; i++) r->peers[i].chosen = true;

@@ -88,8 +88,13 @@ static char *make_token(void)
 static bool open_launcher(ranks *r, char **problem)
 {
     session *s = r->s;
-    char *folder = format_text("%s-ranks", s->folder), *secret = make_token();
-    bool open = secret && (mkdir(folder, 0700) == 0 || access(folder, W_OK) == 0);
+    /* In the session's own folder, which no other user can write to: whoever owned it could pose as the kernel. */
+    const char *slash = strrchr(s->folder, '/');
+    char *folder = format_text("%s/%s-ranks", s->folder, slash ? slash + 1 : s->folder), *secret = make_token();
+    struct stat facts;
+    mkdir(folder, 0700);
+    bool open = secret && lstat(folder, &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == geteuid() &&
+                !access(folder, W_OK);
     r->hearer = (front){r, hear, NULL};
     output_begin(&r->heard, &r->hearer, false);
     open = open && machine_open(&r->launcher, &r->heard, s->machine.program, folder);

@@ -2,6 +2,7 @@
 #include "cells/text.h"
 
 #include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
@@ -19,8 +20,12 @@ void rank_name(char name[RANK_NAME], const char *token, int rank)
 bool letter_send(void *socket, const char *to, const message *head, const void *payload, size_t size,
                  const void *object, size_t object_size)
 {
+    message stamped = *head;
+    stamped.version = PROTOCOL_VERSION;
+    stamped.length = (uint32_t)size;
+    if (size > UINT32_MAX) return false;
     if (to && !send_part(socket, to, strlen(to), true)) return false;
-    return send_part(socket, head, sizeof *head, true) && send_part(socket, payload, size, object != NULL) &&
+    return send_part(socket, &stamped, sizeof stamped, true) && send_part(socket, payload, size, object != NULL) &&
            (!object || send_part(socket, object, object_size, false));
 }
 
@@ -40,6 +45,16 @@ static char *take_part(void *socket, size_t *size, bool *more)
     return copy;
 }
 
+/* Why these parts are no letter; NULL: they are one. */
+static const char *problem_of(char *const *parts, const size_t *sizes, size_t count, message *head)
+{
+    if (count < 2 || sizes[0] < offsetof(message, kind)) return "a message was cut";
+    memcpy(head, parts[0], sizes[0] < sizeof *head ? sizes[0] : sizeof *head);
+    if (head->version != PROTOCOL_VERSION || sizes[0] != sizeof *head)
+        return "its kolo-rank is of another version than the kernel: every host needs the same Kolo";
+    return head->length != sizes[1] ? "a message was cut" : NULL;
+}
+
 bool letter_take(void *socket, char *from, letter *into)
 {
     char *parts[4] = {0};
@@ -57,15 +72,15 @@ bool letter_take(void *socket, char *from, letter *into)
             free(part);
         }
     }
-    bool good = count >= first + 2 && sizes[first] == sizeof into->head;
-    if (good) {
-        memcpy(&into->head, parts[first], sizeof into->head);
-        *into = (letter){into->head, parts[first + 1], sizes[first + 1], parts[first + 2], sizes[first + 2]};
+    bool any = count > first;
+    if (any) into->problem = problem_of(parts + first, sizes + first, count - first, &into->head);
+    if (any && !into->problem) {
+        *into = (letter){into->head, parts[first + 1], sizes[first + 1], parts[first + 2], sizes[first + 2], NULL};
         parts[first + 1] = parts[first + 2] = NULL;
     }
-    if (good && from) snprintf(from, RANK_NAME, "%s", parts[0]);
+    if (any && from) snprintf(from, RANK_NAME, "%s", parts[0]);
     for (size_t i = 0; i < 4; i++) free(parts[i]);
-    return good;
+    return any;
 }
 
 void letter_free(letter *l)

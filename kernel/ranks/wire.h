@@ -1,6 +1,7 @@
 /* What the kernel and kolo-rank, one at each rank, say to each other over ZeroMQ: the kernel a ROUTER, each rank a
- * DEALER. A letter is a head (worker/protocol.h's `message`; both ends run the same machine code, so it travels as it
- * is), a payload, and, for RANK_LOAD, the object file's bytes. A rank answers in the order in which it is asked.
+ * DEALER. A letter is a head (worker/protocol.h's `message`, with its version and the payload's length; it travels
+ * as it is: both ends are of one architecture, and of one version or refused), a payload, and, for RANK_LOAD, the
+ * object file's bytes. A rank answers in the order in which it is asked.
  *
  * Between hosts the sockets speak CURVE: the kernel's public key, made for the group, and a token reach the ranks in
  * their environment, never on a command line. A rank makes its own key pair. Its name on the ROUTER, "TOKEN:RANK", goes
@@ -50,6 +51,7 @@ typedef struct letter {
     size_t size;
     char *object; /* owned; NULL: none */
     size_t object_size;
+    const char *problem; /* it is no letter of this version, or was cut; then it has no payload. NULL: it is whole */
 } letter;
 
 enum { RANK_NAME = 64 }; /* bytes of "TOKEN:RANK" */
@@ -59,8 +61,8 @@ void rank_name(char name[RANK_NAME], const char *token, int rank);
  */
 bool letter_send(void *socket, const char *to, const message *head, const void *payload, size_t size,
                  const void *object, size_t object_size);
-/* Takes what has come, without waiting. False when there is nothing, or nothing of this shape. `from`: room for the
- * peer's name on a ROUTER, NULL on a DEALER. letter_free() after true. */
+/* Takes what has come, without waiting. False when there is nothing. `from`: room for the peer's name on a ROUTER, NULL
+ * on a DEALER. letter_free() after true. */
 bool letter_take(void *socket, char *from, letter *into);
 void letter_free(letter *l);
 

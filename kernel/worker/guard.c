@@ -34,6 +34,8 @@ typedef struct guard {
     const char *trash; /* folder to delete at the end */
     char *segments;    /* the same, for Open MPI's shared memory; NULL: none */
     watch watch;
+    bool cell_runs;    /* then it looks often at what the cells' processes hold */
+    bool below;        /* another guard of the session is above this one: that looks while no cell runs here */
     struct timespec next_look; /* CLOCK_MONOTONIC */
     char payload[MESSAGE_LIMIT];
 } guard;
@@ -107,13 +109,16 @@ static void end_family(guard *g)
     sweep(g, false);
 }
 
+enum { IDLE_LOOK = 500 }; /* ms between two looks while no cell runs: what is in the background is slow, or seldom */
+
 /* Tells the kernel why before it does it. */
 static void look_after(guard *g)
 {
     char sentence[200];
     pid_t large;
     clock_gettime(CLOCK_MONOTONIC, &g->next_look);
-    g->next_look.tv_nsec += 1000000L * watch_delay(&g->watch);
+    long delay = watch_delay(&g->watch);
+    g->next_look.tv_nsec += 1000000L * (g->cell_runs || delay > IDLE_LOOK || g->watch.close ? delay : IDLE_LOOK);
     if (!watch_look(&g->watch, g->worker, sentence, sizeof sentence, &large)) return;
     message m = {.token = g->token, .kind = MESSAGE_CULLED};
     message_send(g->kernel, &m, sentence, strlen(sentence) + 1, NULL, 0);
@@ -122,8 +127,10 @@ static void look_after(guard *g)
     g->next_look.tv_nsec += 300000000; /* what has been ended takes its time to give its memory back */
 }
 
+/* Milliseconds, as poll() takes them. */
 static int until_next_look(const guard *g)
 {
+    if (g->below && !g->cell_runs) return -1;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     long left = (g->next_look.tv_sec - now.tv_sec) * 1000 + (g->next_look.tv_nsec - now.tv_nsec) / 1000000;
@@ -218,9 +225,13 @@ static bool serve(guard *g)
     message m;
     int descriptors[MESSAGE_DESCRIPTORS];
     ssize_t size = message_receive(g->kernel, g->token, &m, g->payload, descriptors);
-    if (size == -1) return false;
-    if (size == -2) return true;
+    if (size == MESSAGE_GONE) return false;
+    if (size < 0) return true;
     if (m.kind == MESSAGE_START) start_worker(g, descriptors);
+    if (m.kind == MESSAGE_WATCH) {
+        g->cell_runs = m.number != 0;
+        clock_gettime(CLOCK_MONOTONIC, &g->next_look);
+    }
     if (m.kind == MESSAGE_DEBUGGER) start_debugger(g, descriptors);
     if (m.kind == MESSAGE_SWEEP) sweep(g, m.number != 0);
     for (size_t i = 0; i < MESSAGE_DESCRIPTORS; i++) {
@@ -248,17 +259,17 @@ static void close_strangers(int keep)
 
 int main(int argc, char **argv)
 {
-    if (argc != 5 || atoi(argv[4]) != PROTOCOL_VERSION) {
+    if (argc != 5 || atoi(argv[3]) != PROTOCOL_VERSION) {
         fputs("kolo-worker is started by kolo-kernel, of the same version\n", stderr);
         return EXIT_OTHER_VERSION;
     }
     static guard g;
     g.kernel = atoi(argv[1]);
-    g.token = strtoull(argv[2], NULL, 16);
-    g.trash = argv[3];
-    if (g.kernel < 3) return 1;
+    g.trash = argv[2];
+    g.below = !strcmp(argv[4], "below");
+    if (g.kernel < 3 || recv(g.kernel, &g.token, sizeof g.token, 0) != sizeof g.token) return 1;
     close_strangers(g.kernel);
-    keep_guard(g.kernel, g.trash);
+    if (!g.below) keep_guard(g.kernel, g.trash);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     setsid();
     go_first();

@@ -1,5 +1,6 @@
 /* What kernel, guard and worker say to each other: packets over SOCK_SEQPACKET sockets, one message each, descriptors
- * beside it. A packet of the wrong shape or token is ignored: a cell may write to any descriptor it finds. */
+ * beside it. A packet without the token is ignored: a cell may write to any descriptor it finds. One that has the token
+ * and was cut, or is of another version, is reported to whoever waits for it. */
 #ifndef KERNEL_WORKER_PROTOCOL_H
 #define KERNEL_WORKER_PROTOCOL_H
 
@@ -16,12 +17,13 @@
 #define SIGNAL_LAST_WORDS __SIGRTMAX
 
 /* Raised with each change of what is said here. A guard of another version ends with EXIT_OTHER_VERSION at once. */
-enum { PROTOCOL_VERSION = 3, EXIT_OTHER_VERSION = 2 };
+enum { PROTOCOL_VERSION = 4, EXIT_OTHER_VERSION = 2 };
 
 enum message_kind {
     /* kernel to guard */
     MESSAGE_START = 1, /* descriptors: control, stdin, stdout, stderr; payload: environment "NAME=value\0…" */
     MESSAGE_SWEEP, /* end the worker and everything it left behind; answered by MESSAGE_ENDED for the worker */
+    MESSAGE_WATCH, /* number 1: a cell runs; 0: it has ended */
     MESSAGE_DEBUGGER, /* descriptor: a socket, on which lldb-dap is to speak; it closes when there is none */
     /* guard to kernel */
     MESSAGE_STARTED, /* number: the worker's process id */
@@ -64,6 +66,7 @@ enum ending {
 
 typedef struct message {
     uint64_t token;
+    uint32_t version, length; /* PROTOCOL_VERSION, and the payload's bytes: whoever sends sets both */
     uint32_t kind;
     int32_t number, code;
     uint64_t address, size;
@@ -72,10 +75,14 @@ typedef struct message {
 
 enum { MESSAGE_LIMIT = 160 * 1024, MESSAGE_DESCRIPTORS = 4 };
 
-/* Sends one packet. False when the other side is gone. */
+/* Sends one packet. False when that failed: errno is EMSGSIZE for a payload that is too large (MESSAGE_LIMIT, or what
+ * the system takes at once), EPIPE or ECONNRESET when the other side is gone. */
 bool message_send(int socket, const message *m, const void *payload, size_t size, const int *descriptors, size_t count);
 
-/* Receives one packet: its payload's size, or -1 when the other side is gone, or -2 for a packet to ignore. Received
+enum { MESSAGE_GONE = -1, MESSAGE_NONE = -2, MESSAGE_BROKEN = -3 };
+
+/* Receives one packet: its payload's size, or MESSAGE_GONE when the other side is gone, MESSAGE_NONE for a packet to
+ * ignore, MESSAGE_BROKEN for one that was cut or is of another version (its kind is in `m`, `payload` is ""). Received
  * descriptors (close-on-exec) go to `descriptors`, room for MESSAGE_DESCRIPTORS, unused ones -1. `payload` has room for
  * MESSAGE_LIMIT bytes and is NUL-terminated beyond its size. */
 ssize_t message_receive(int socket, uint64_t token, message *m, char *payload, int *descriptors);

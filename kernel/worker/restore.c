@@ -195,7 +195,9 @@ static void release(FILE *file)
         void *owner;
     } *held = file ? (void *)file->_lock : NULL;
     if (!held) return;
-    if (held->owner == (void *)pthread_self()) memset(held, 0, sizeof *held);
+    bool mine = held->owner == (void *)pthread_self();
+    if (mine && held->count < 1) held->count = 1; /* it was left as it took the lock */
+    while (mine && held->count > 0) funlockfile(file); /* and not overwritten: another thread may wait for it */
     settle_stream(file);
 }
 

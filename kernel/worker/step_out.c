@@ -4,6 +4,7 @@
  * ends the worker. Read first: worker.h. */
 #define _GNU_SOURCE
 #include "worker/clock.h"
+#include "worker/heap.h"
 #include "worker/overflow.h"
 #include "worker/walk.h"
 #include "worker/worker.h"
@@ -78,8 +79,8 @@ void leave_refused(int ending)
     _exit(128 + SIGABRT);
 }
 
-/* clang's checks end in ud1 with their kind in its operand. */
-enum { TRAP_NONE = -1, TRAP_UNREACHABLE = 1, TRAP_DIVISION = 3, TRAP_INDEX = 18 };
+/* clang's checks end in ud1 with their kind in its operand; that of an index calls checks.c. */
+enum { TRAP_NONE = -1, TRAP_UNREACHABLE = 1, TRAP_DIVISION = 3 };
 
 static int trap_kind(int number, const ucontext_t *context)
 {
@@ -97,7 +98,6 @@ static int trap_kind(int number, const ucontext_t *context)
 
 static const char *trap_sentence(int kind)
 {
-    if (kind == TRAP_INDEX) return "an index is outside of its array";
     if (kind == TRAP_UNREACHABLE)
         return "__builtin_unreachable() was reached, or a function declared noreturn has returned";
     return NULL;
@@ -204,6 +204,18 @@ static bool take_turn(void)
     return true;
 }
 
+enum { NULL_PAGE = 4096 };
+
+static bool writes(const ucontext_t *context)
+{
+#if defined(__x86_64__)
+    return context->uc_mcontext.gregs[REG_ERR] & 2;
+#else
+    (void)context;
+    return true;
+#endif
+}
+
 static void on_fault(int number, siginfo_t *info, void *memory)
 {
     ucontext_t *context = memory;
@@ -214,10 +226,16 @@ static void on_fault(int number, siginfo_t *info, void *memory)
     int kind = trap_kind(number, context), ending = trap_sentence(kind) ? ENDING_REFUSED : ENDING_SIGNAL;
     if (kind == TRAP_DIVISION) number = SIGFPE;
     if (ending == ENDING_REFUSED) running.missing = trap_sentence(kind);
+    const char *of_heap = number == SIGSEGV ? heap_fault(address, writes(context)) : NULL;
+    if (of_heap) {
+        ending = ENDING_REFUSED;
+        running.missing = of_heap;
+    }
     bool full = (number == SIGSEGV || number == SIGBUS) && overflow_happened(context, address);
     limit_walk(number);
     walk w = look_back(settle_program_counter(context, number == SIGSEGV ? address : NULL));
     setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+    if (number == SIGSEGV && (uintptr_t)address < NULL_PAGE) add_null_words();
     if (full && put_off(&w)) {
         faulting = 0;
         return;
@@ -267,6 +285,9 @@ static void interrupt_program(void)
     }
 }
 
+/* libkolo's, looked up before a cell runs: a handler must not enter the loader, which it may have interrupted. */
+static void (*volatile request_stop)(void);
+
 static void on_interrupt(int number, siginfo_t *info, void *memory)
 {
     (void)info;
@@ -276,8 +297,6 @@ static void on_interrupt(int number, siginfo_t *info, void *memory)
         tgkill(running.process, running.process, number);
         return;
     }
-    void (*request_stop)(void) = NULL;
-    *(void **)&request_stop = dlsym(RTLD_DEFAULT, "kolo_request_stop");
     if (running.active && request_stop) request_stop();
     if (running.active && running.program) {
         interrupt_program();
@@ -294,6 +313,8 @@ static void on_interrupt(int number, siginfo_t *info, void *memory)
 
 void step_out_prepare(void)
 {
+    void *stop = dlsym(RTLD_DEFAULT, "kolo_request_stop");
+    request_stop = (void (*)(void))(uintptr_t)stop;
     walk_prepare();
     overflow_take_handler_stack();
     unbar();

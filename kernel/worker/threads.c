@@ -115,7 +115,7 @@ static _Noreturn void jump(struct __jmp_buf_tag *place, int value, void *here, c
 {
     static char sentence[120];
     if (can_jump(place, (uintptr_t)here)) real(place, value);
-    snprintf(sentence, sizeof sentence, "%s() to a place that no setjmp() has made, or whose function has returned",
+    snprintf(sentence, sizeof sentence, "%s() to a place that setjmp() has not saved, or whose function has returned",
              name);
     running.missing = sentence;
     leave_refused(ENDING_REFUSED);

@@ -10,11 +10,20 @@
 #include <string.h>
 #include <unwind.h>
 
-enum { SHOWN_FRAMES = 48, FRAMES_SIZE = 24 * 1024 /* bytes */, SMALLEST_FRAME = 16 };
+enum {
+    SHOWN_FRAMES = 48,
+    SMALLEST_FRAME = 16,
+    PATH_SHOWN = 401,
+    OFFSET_SHOWN = 17,
+    SYMBOL_SHOWN = 151, /* bytes of a frame's parts, their ends included */
+    /* What may still come when another frame is begun: that frame, and MISSING_SHOWN bytes before all of them. */
+    FRAMES_SIZE = 24 * 1024,
+    FRAMES_FULL = FRAMES_SIZE - PATH_SHOWN - OFFSET_SHOWN - SYMBOL_SHOWN - MISSING_SHOWN,
+};
 
 typedef enum owner { OWNER_CELL, OWNER_OURS, OWNER_LIBRARY, OWNER_ENTRY, OWNER_OTHER } owner;
 
-static const char *cells_folder(void)
+const char *cells_folder(void)
 {
     static char folder[256];
     if (!*folder) {
@@ -184,13 +193,14 @@ static void remember(uintptr_t at)
 {
     Dl_info info;
     const char *symbol = exact_symbol(at, &info);
-    if (!info.dli_fname || running.frames_size > FRAMES_SIZE - 1024) return;
-    running.frames_size += (size_t)snprintf(running.frames + running.frames_size, 700, "%.400s", info.dli_fname) + 1;
-    running.frames_size += (size_t)snprintf(running.frames + running.frames_size, 32, "%lx",
+    if (!info.dli_fname || running.frames_size > FRAMES_FULL) return;
+    running.frames_size +=
+        (size_t)snprintf(running.frames + running.frames_size, PATH_SHOWN, "%.400s", info.dli_fname) + 1;
+    running.frames_size += (size_t)snprintf(running.frames + running.frames_size, OFFSET_SHOWN, "%lx",
                                             (unsigned long)(at - (uintptr_t)info.dli_fbase)) +
                            1;
     running.frames_size +=
-        (size_t)snprintf(running.frames + running.frames_size, 200, "%.150s", symbol ? symbol : "") + 1;
+        (size_t)snprintf(running.frames + running.frames_size, SYMBOL_SHOWN, "%.150s", symbol ? symbol : "") + 1;
 }
 
 static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *closure)

@@ -19,6 +19,9 @@ typedef struct walk {
     size_t cells;   /* frames of the cell's */
 } walk;
 
+/* Where the cells' objects lie. */
+const char *cells_folder(void);
+
 /* Finds what a walk needs to know, which a handler must not look for. */
 void walk_prepare(void);
 

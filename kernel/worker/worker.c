@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "worker/worker.h"
 #include "worker/clock.h"
+#include "worker/heap.h"
 #include "worker/statics.h"
 
 #include <dlfcn.h>
@@ -45,7 +46,10 @@ static char *payload_buffer(void)
 static void answer(int code, const void *payload, size_t size)
 {
     message m = {.token = self.token, .kind = MESSAGE_ANSWER, .code = code};
-    message_send(self.control, &m, payload, size, NULL, 0);
+    if (message_send(self.control, &m, payload, size, NULL, 0)) return;
+    static const char why[] = "the answer is larger than a message may be";
+    m.code = -1;
+    message_send(self.control, &m, why, sizeof why, NULL, 0);
 }
 
 static void answer_text(int code, const char *why)
@@ -68,10 +72,10 @@ static void clear_library_error(void)
 /* The name of an undefined function, and what was refused, stand before the frames. */
 static void add_missing_name(int ending)
 {
-    size_t size = running.missing ? strnlen(running.missing, 500) + 1 : 0;
+    size_t size = running.missing ? strnlen(running.missing, MISSING_SHOWN - 1) + 1 : 0;
     bool named = ending == ENDING_UNDEFINED || ending == ENDING_REFUSED;
     if (!named || !size || !running.frames) return;
-    memmove(running.frames + size, running.frames, running.frames_size); /* there is room: frames stop 1 KB early */
+    memmove(running.frames + size, running.frames, running.frames_size); /* there is room: FRAMES_FULL */
     memcpy(running.frames, running.missing, size - 1);
     running.frames[size - 1] = 0;
     running.frames_size += size;
@@ -99,6 +103,15 @@ static _Noreturn void end_child(void)
     _exit(running.ending == ENDING_EXIT ? running.code : 0);
 }
 
+static void look_at_heap(void)
+{
+    if (running.ending != ENDING_RETURNED) return;
+    const char *said = heap_look();
+    if (!said || !running.frames) return;
+    running.missing = said;
+    running.ending = ENDING_REFUSED;
+}
+
 /* The one place from which cells are entered and to which they are stepped out. */
 void kolo_cell_enter(cell_function function, char *const *arguments);
 __attribute__((noinline)) void kolo_cell_enter(cell_function function, char *const *arguments)
@@ -110,6 +123,7 @@ __attribute__((noinline)) void kolo_cell_enter(cell_function function, char *con
     running.missing = NULL;
     running.smashed = 0;
     running.entry = __builtin_frame_address(0);
+    heap_begin();
     clock_begin();
     if (sigsetjmp(running.out, 1) == 0) {
         running.active = 1;
@@ -119,6 +133,7 @@ __attribute__((noinline)) void kolo_cell_enter(cell_function function, char *con
     running.active = 0;
     clock_end();
     if (getpid() != running.process) end_child();
+    look_at_heap();
     if (running.ending != ENDING_RETURNED) release_streams();
     flush_output();
     relax_process();
@@ -273,14 +288,22 @@ static int above_streams(int descriptor)
     return moved;
 }
 
+static void refuse_broken(void)
+{
+    static const char why[] = "what the kernel sent was cut, or is of another version of Kolo";
+    message m = {.token = self.token, .kind = MESSAGE_ANSWER, .code = -1, .number = ENDING_REFUSED};
+    message_send(self.control, &m, why, sizeof why, NULL, 0);
+}
+
 static bool serve(void)
 {
     char *payload = payload_buffer();
     int descriptors[MESSAGE_DESCRIPTORS];
     message m;
     ssize_t got = message_receive(self.control, self.token, &m, payload, descriptors);
-    if (got == -1) return false;
-    if (got == -2) return true;
+    if (got == MESSAGE_GONE) return false;
+    if (got == MESSAGE_BROKEN) refuse_broken();
+    if (got < 0) return true;
     size_t size = (size_t)got;
     int input = above_streams(descriptors[0]);
     if (m.kind == MESSAGE_RUN) run(payload, payload + strlen(payload) + 1, input);

@@ -32,6 +32,8 @@ typedef struct running_cell {
     const char *volatile missing;   /* the function that was called and never defined; what was refused */
 } running_cell;
 
+enum { MISSING_SHOWN = 501 }; /* bytes of `missing` that are told, its end included */
+
 extern running_cell running;
 
 /* Does a cell run, and on the thread that calls? worker.c */

@@ -31,8 +31,9 @@ class RemoteKernel:
 
     def run(self, code):
         """What the cell printed and showed, and its status."""
-        number, shown = self.send(code), ""
-        while True:
+        number, shown, status, idle = self.send(code), "", None, False
+        # The reply and the outputs come over two channels, in any order of one another.
+        while not (status and idle):
             message = json.loads(self.socket.recv())
             if message["parent_header"].get("msg_id") != number:
                 continue
@@ -44,7 +45,10 @@ class RemoteKernel:
             elif kind == "error":
                 shown += "\n".join(content["traceback"])
             elif kind == "execute_reply":
-                return content["status"], shown
+                status = content["status"]
+            elif kind == "status":
+                idle = content["execution_state"] == "idle"
+        return status, shown
 
     def close(self):
         self.socket.close()

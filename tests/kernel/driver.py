@@ -38,6 +38,7 @@ class Outcome:
     def __init__(self):
         self.stdout = self.stderr = ""
         self.order, self.errors, self.results, self.displays, self.messages = [], [], [], [], []
+        self.questions = []  # what the input box was opened with
         self.reply = None
         self.seconds = 0.0
 
@@ -115,9 +116,10 @@ def close_sockets():
 
 
 class Kernel:
-    def __init__(self, **environment):
+    def __init__(self, options=None, **environment):
+        """options: of the manager."""
         use_kernelspec()
-        self.manager = KernelManager(kernel_name="kolo")
+        self.manager = KernelManager(kernel_name="kolo", **(options or {}))
         self.manager.start_kernel(env={**os.environ, **environment})
         self.client = self.manager.client()
         kernels.append(self)
@@ -128,13 +130,8 @@ class Kernel:
     def process(self):
         return self.manager.provisioner.pid
 
-    def run(self, code, *arguments, **options):
-        """The cell's outcome. After a failure xeus aborts what comes within 50 ms of the request before it, so that a
-        cell that was aborted is sent again later."""
-        return patience.until(lambda: outcome if (outcome := self._run(code, *arguments, **options)).status != "aborted"
-                              else None, pause=0.25)
-
-    def _run(self, code, answers=(), interrupt_after=None, timeout=60, **options):
+    def run(self, code, answers=(), interrupt_after=None, timeout=60, **options):
+        """The cell's outcome."""
         options.setdefault("allow_stdin", bool(answers))
         outcome, start = Outcome(), patience.now()
         request = self.client.execute(code, **options)
@@ -144,7 +141,7 @@ class Kernel:
         answers = list(answers)
         while True:
             if answers:
-                self._answer(answers)
+                self._answer(answers, request, outcome)
             try:
                 message = patience.message(self.client.get_iopub_msg, 0.05 if answers else timeout)
             except queue.Empty:
@@ -163,12 +160,15 @@ class Kernel:
             outcome.seconds -= interrupt_after
         return outcome
 
-    def _answer(self, answers):
+    def _answer(self, answers, request, outcome):
+        """A question of an earlier cell, which was interrupted, is not answered."""
         try:
-            patience.message(self.client.get_stdin_msg, 0.05)
+            question = patience.message(self.client.get_stdin_msg, 0.05)
         except queue.Empty:
             return
-        self.client.input(answers.pop(0))
+        if question["parent_header"].get("msg_id") == request:
+            outcome.questions.append(question["content"]["prompt"])
+            self.client.input(answers.pop(0))
 
     def _reply(self, request):
         while True:

@@ -108,7 +108,7 @@ CELLS = [
     ("struct pair { double pad; int x; };", {"err": "'pair' is gone"}),
     ("pair", {"error": ["undeclared identifier 'pair'"]}),
     ("struct pair pair = {0.5, 7};\ngetx(&pair)", {"value": "7"}),
-    ("struct pair { double pad; int renamed; };", {"err": "getx() no longer fits"}),
+    ("struct pair { double pad; int renamed; };", {"err": "getx() no longer compiles"}),
     # mistakes
     ("int before_mistake = 1;\nint bad = nope;", {"error": ["In[k]:2:11", "nope", "^"]}),
     ("before_mistake", {"error": ["undeclared"]}),

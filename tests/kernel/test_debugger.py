@@ -218,7 +218,7 @@ def gone(processes, seconds):
 
 def test_the_kernel_says_that_it_debugs(kernel):
     info = kernel.ask("kernel_info")
-    assert info["debugger"] is True and info["supported_features"] == ["debugger"]
+    assert info["debugger"] is True and "debugger" in info["supported_features"]
 
 
 def test_cells_are_known_by_the_hash_of_their_code(kernel):

@@ -30,7 +30,7 @@ def said(kernel, code):
 # A mistake, and parts of what must be said of it; a part that starts with '!' must not be.
 MISTAKES = [
     ("int twice = 1;\nint twice = 2;", ["2:5: error: redefinition of 'twice'", "hint: line 1 of this cell defines it already"]),
-    ('for (int i = 0; i < 3; i++);\n    puts("x");', ["1:28: warning: this loop repeats nothing", "hint: leave the ';' out"]),
+    ('for (int i = 0; i < 3; i++);\n    puts("x");', ["1:28: warning: this loop repeats nothing", "hint: remove the ';'"]),
     ("int left = 3;\nwhile (left > 5);\n{\n    left--;\n}", ["2:17: warning: this loop repeats nothing"]),
     ('void g13(int n) {\n    for (int i = 0; i < n; i++);\n        puts("x");\n}', ["2:32: warning: this loop repeats nothing"]),
     ('%%run\n#include <stdio.h>\nint main(void) {\n    for (int i = 0; i < 3; i++);\n        puts("x");\n}', ["4:32: warning: this loop repeats nothing"]),
@@ -40,15 +40,15 @@ MISTAKES = [
     ("FILE *unended", ["1:14: error: expected ';' at end of declaration", "hint: put ';' after unended"]),
     ("int unended_number = 5", ["1:23: error: expected ';' at end of declaration"]),
     ("Nothing *unended = NULL", ["1:1: error: unknown type name 'Nothing'"]),
-    ("unsigned below; for (below = 3; below >= 0; below--) break;", ["always true", "hint: what is unsigned is never below 0"]),
+    ("unsigned below; for (below = 3; below >= 0; below--) break;", ["always true", "hint: an unsigned number is never below 0"]),
     ("double half0 = (1 + 2) / 2;", ["1:16: warning: a division of whole numbers"]),
     ('char word0[3] = "abc";', ["1:17: warning: the array has no room", "hint: a string needs one char more"]),
     ("float comma = 3,14;", ["hint: numbers have a decimal point, not a comma: 3.14"]),
     ("double points = 3.14.15;", ["hint: a number has one decimal point"]),
     ("[1, 2, 3]", ["hint: C has no such lists"]),
-    ("int listed[3];\nlisted = {1, 2, 3};", ["2:10: error: expected expression", "hint: values in braces stand only"]),
+    ("int listed[3];\nlisted = {1, 2, 3};", ["2:10: error: expected expression", "hint: values in braces can only"]),
     ("int octal = 08;", ["hint: a number that begins with 0 is octal"]),
-    ("#include <stdio.h", ["1:18: error: expected '>'", "hint: a header's name stands in <>"]),
+    ("#include <stdio.h", ["1:18: error: expected '>'", "hint: write a header's name in <>"]),
     ("int one = 1, two = 2;\none and two", ["2:5: error: use of undeclared identifier 'and'", "hint: C writes && for and", "!expected ';'"]),
     ("int over = 2147483647 + 1;", ["result is -2147483648 with"]),
     ("sqrt(2.0)", ["call to undeclared function 'sqrt'\n", "hint: #include <math.h> declares sqrt", "!ISO C99"]),
@@ -76,8 +76,8 @@ MISTAKES = [
     ("char c5 = 'abc';", ["hint: single quotes hold one character"]),
     ('int n6; if (0) scanf("%d", n6);', ["hint: scanf stores through an address: write &n6"]),
     ('printf("%d\\n", 2.5);', ["1:16: warning: format specifies type 'int'", "hint: the format for 'double' is %f"]),
-    ("int f7(int a) { if (a) return 1; }", ["hint: each way through the function"]),
-    ("int *f8(void) { int z = 3; return &z; }", ["hint: the variable is gone"]),
+    ("int f7(int a) { if (a) return 1; }", ["hint: every path through the function"]),
+    ("int *f8(void) { int z = 3; return &z; }", ["hint: the variable no longer exists"]),
     ("int a9[3]; int f9(void) { return a9[5]; }", ["hint: its 3 elements are [0] to [2]"]),
     ("int a10[3] = {1, 2, 3, 4};", ["hint: there are more values than elements"]),
     ("int f11(int a, int b) { return a + b; }\nf11(1);", ["2:6: error: too few arguments", "1:5: note: 'f11' declared here"]),
@@ -87,25 +87,25 @@ MISTAKES = [
     ("printf(“hello”);", ["1:8: error: unexpected character", "hint: this is a curly quote; write \"", "!undeclared"]),
     ("int x13 = 3 – 2;", ["hint: this is a dash; write -", "!expected ';'"]),
     ("int x14 = 3 × 2;", ["hint: this is a multiplication sign; write *"]),
-    ('if (1); { puts("x"); }', ["1:7: warning: this if does nothing", "hint: leave the ';' out"]),
+    ('if (1); { puts("x"); }', ["1:7: warning: this if does nothing", "hint: remove the ';'"]),
     ("for (int i = 0, i < 3, i++) ;", ["hint: the three parts of for"]),
     ("const int k15 = 3;\nk15 = 4;", ["2:5: error: cannot assign", "1:11: note: variable 'k15' declared const here"]),
-    ("int f16(void) { int u; return u; }", ["hint: give it a value where it is declared"]),
+    ("int f16(void) { int u; return u; }", ["hint: u has no value yet"]),
     ("double d17 = 1 / 2;", ["1:14: warning: a division of whole numbers", "hint: make one side a double"]),
     ("int b18 = 1 < 2 < 3;", ["hint: write a < b && b < c"]),
     ("struct pt { int x; };\npt p19;", ["hint: write struct pt"]),
-    ("struct pv { int x; } v20, *q20 = &v20;\nq20.x = 3;", ["2:4: error:", "hint: a pointer's members are reached with ->"]),
-    ("int x21; *x21 = 3;", ["hint: * before a value follows a pointer"]),
+    ("struct pv { int x; } v20, *q20 = &v20;\nq20.x = 3;", ["2:4: error:", "hint: access a member through a pointer with ->"]),
+    ("int x21; *x21 = 3;", ["hint: * needs a pointer"]),
     ("void v22(void) {}\nint y22 = v22();", ["hint: the function returns nothing (void)"]),
     ("int r23(void) { return 1; }\nint r23(void) { return 2; }", ["2:5: error: redefinition", "hint: the name is defined twice in this cell"]),
-    ("int main(void) { return 0; }", ["hint: main() is defined, and nothing has called it"]),
+    ("int main(void) { return 0; }", ["hint: main() is defined but not called"]),
     ("#define N24 5;\nint a24[N24];", ["2:", "1:14: note: expanded from macro 'N24'", "hint: the macro's text ends with ';'"]),
-    ("#include stdio.h", ["hint: a header's name stands in <> or in quotes"]),
+    ("#include stdio.h", ["hint: write a header's name in <> or in quotes"]),
     ("#include <sdtio.h>", ["'sdtio.h' file not found", "hint: the nearest is <stdio.h>"]),
     ("#include <iostream>", ["hint: <iostream> is C++'s"]),
     ('puts("abc);', ["1:6: error: missing terminating '\"'", "hint: the string that begins here is not closed", "!expected"]),
-    ('else puts("x");', ["hint: an else stands right after"]),
-    ('case 3: puts("x");', ["hint: case labels stand between the braces"]),
+    ('else puts("x");', ["hint: an else must follow"]),
+    ('case 3: puts("x");', ["hint: a case label must be inside the braces"]),
     ("return 3;", ["'return' with a value stands outside a function"]),
     ("/* never closed", ["unterminated /* comment"]),
     ("int[] a25 = {1};", ["place the brackets after the identifier"]),
@@ -120,6 +120,10 @@ MISTAKES = [
     ("%time 1\nint x30 = nope;", ["2:11: error: use of undeclared identifier 'nope'"]),
     ("\tint\tx31 = nope;", ["    1 | \tint\tx31 = nope;\n      | \t   \t      ^"]),
     ('char *s32 = "äöü变"; int ü = nope;', ['1:29: error', ' ' * 29 + '^']),
+    ("#include <kolo.h>\nfloat shared[4];\nif (kolo_rank() == 0)\n    kolo_allreduce(shared, 4);",
+     ["4:5: warning: only some ranks reach this kolo_allreduce()", "hint: every rank must call kolo_allreduce(): move it out of the condition in line 3"]),
+    ("%%run\n#include <kolo.h>\nint main(void) {\n    if (kolo_rank() > 0) return 0;\n    return kolo_barrier();\n}",
+     ["5:12: warning: ranks that leave in line 4 do not reach this kolo_barrier()"]),
 ]
 
 
@@ -145,15 +149,15 @@ def test_a_long_line_is_cut_around_the_caret(kernel):
 def test_a_name_of_a_failed_cell_is_traced(kernel):
     words = said(kernel, "int from_failed = 3;\nint bad = nope;")
     number = re.search(r"In\[(\d+)\]", words).group(1)
-    assert f"hint: In[{number}] would define 'from_failed', but it failed" in said(kernel, "from_failed + 1")
+    assert f"hint: In[{number}] defines 'from_failed', but it failed" in said(kernel, "from_failed + 1")
 
 
 def test_a_name_that_is_gone_says_why(kernel):
     k = Kernel()
     for code in ("int forgotten = 3;", "%reset", "struct pair { int a; };", "struct pair changed;", "struct pair { int a, b; };", "int live = 3;"):
         assert k.run(code).status == "ok"
-    assert "hint: %reset has forgotten 'forgotten' of In[1]: run that cell again" in said(k, "forgotten")
-    assert "hint: 'changed' of In[4] went when its type changed" in said(k, "changed")
+    assert "hint: %reset has deleted 'forgotten' of In[1]: run that cell again" in said(k, "forgotten")
+    assert "hint: 'changed' of In[4] was dropped when its type changed" in said(k, "changed")
     assert "hint: the program of %%run does not see what cells have defined" in said(k, "%%run\nint main(void) { return live; }")
     assert k.run("int gone = 1;\n#undef gone").status == "ok"
     assert "would define" not in said(k, "live and live")

@@ -193,7 +193,7 @@ QUESTIONS = {
     "?greeting": ["char *greeting", 'value: "hello"'], "?kolo_fit": ["kolo_fit(model, data, .option = …)", "int epochs;"],
     "%time?": ["%time STATEMENT", "%%time"], "?printf": ["int printf(const char *restrict format, ...)", "#include <stdio.h>"],
     "?while": ["while (condition) statement"], "?M_PI": ["value: 3.14159", "#include <math.h>"], "?MPI_Send": ["int dest, int tag", "#include <mpi.h>"],
-    "?strlne": ["nothing is known of 'strlne'; the nearest name is 'strlen'"],
+    "?strlne": ["there is no help on 'strlne'; the nearest name is 'strlen'"],
 }
 
 

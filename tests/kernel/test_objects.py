@@ -18,7 +18,7 @@ RECURSIONS = {
     "called each other about": "int odd(int n);\nint even(int n) { return n ? 1 + odd(n - 1) : 1; }\n"
                                "int odd(int n) { return n ? 1 + even(n - 1) : 0; }\neven(-1);",
     "big() called itself": "int big(int n) { volatile char room[1 << 20]; room[n] = (char)n; return big(n + 1) + room[0]; }\nbig(0);",
-    "the variables of huge() need more room": "int huge(int n) { volatile double a[4000000]; a[0] = n; return (int)a[n]; }\nhuge(1);",
+    "the variables of huge() need more space": "int huge(int n) { volatile double a[4000000]; a[0] = n; return (int)a[n]; }\nhuge(1);",
     "through() called itself about": "int (*again)(int);\nint through(int n) { return 1 + again(n + 1); }\nagain = through;\nagain(0);",
     "cmp() called itself about": "#include <stdlib.h>\nint cmp(const void *a, const void *b)\n{\n    int v[] = {3, 1, 2};\n"
                                  "    qsort(v, 3, sizeof *v, cmp);\n    return *(const int *)a - *(const int *)b;\n}\ncmp(NULL, NULL);",

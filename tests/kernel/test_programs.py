@@ -28,8 +28,8 @@ FAULTS = [
      "the stack overflowed: down() called itself too deeply at In[k]:6"),
     ("void down(void)\n{\n    down();\n}\nint main(void) { down(); }", "the stack overflowed: down() called itself too deeply at In[k]:6"),
     ("int main(int count, char **words)\n{\n    double a[2000][2000];\n    for (int i = 0; i < 2000; i++) a[i][i] = count;\n    printf(\"%g %p\\n\", a[3][count], (void *)words);\n}",
-     "the stack overflowed: main() has more in its variables than fits"),
-    ("int main(void)\n{\n    int a[3];\n    for (int i = 0; i <= 3; i++) a[i] = i;\n    printf(\"passed %d\\n\", a[1]);\n}", "an index is outside of its array, at In[k]:7"),
+     "the stack overflowed: main() has local variables that are too large"),
+    ("int main(void)\n{\n    int a[3];\n    for (int i = 0; i <= 3; i++) a[i] = i;\n    printf(\"passed %d\\n\", a[1]);\n}", "index 3 is outside of 'a' (int[3]), which has the elements [0] to [2], at In[k]:7"),
     ("void fill(int *a, int n)\n{\n    for (int i = 0; i < n; i++) a[i] = i;\n}\nint main(void)\n{\n    int a[3];\n    fill(a, 30);\n}",
      "this function has written beyond the end of one of its arrays, over its own stack frame"),
     ("int main(void)\n{\n    char *p = malloc(8);\n    free(p);\n    free(p);\n}", "Aborted at In[k]:8"),
@@ -92,7 +92,7 @@ def test_a_program_does_not_see_the_cells(kernel):
     assert "%%run does not see" in run(kernel, "int main(void) { return seen_by_cells; }").error
 
 
-@pytest.mark.parametrize("word", ["&", "< in.txt", "> out.txt", "| sort"])
+@pytest.mark.parametrize("word", ["&", "> out.txt", "| sort"])
 def test_a_shells_word_is_refused(kernel, word):
     assert f"there is no {word.split()[0]} " in run(kernel, "int main(void) { }", word).error
 

@@ -1,4 +1,4 @@
-"""Jupyter's own tests of a kernel, every part that they define and that a protocol 5.3 kernel has."""
+"""Jupyter's own tests of a kernel, every part that they define."""
 import unittest
 
 import jupyter_kernel_test
@@ -33,6 +33,11 @@ class KoloKernelTests(jupyter_kernel_test.KernelTests):
         self.flush_channels()
         self.execute_helper("#include <string.h>")
         super().test_inspect()
+
+
+class KoloWelcomeTests(jupyter_kernel_test.IopubWelcomeTests):
+    kernel_name = "kolo"
+    support_iopub_welcome = True
 
 
 def test_the_kernel_says_its_version(kernel):

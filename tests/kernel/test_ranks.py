@@ -53,6 +53,15 @@ def ended(kernel, outcome, *words):
     assert kernel.run("here").value == "5"
 
 
+def lives_on(kernel, outcome, *words):
+    """The cell failed with these words; the ranks and their variables are there."""
+    assert outcome.status == "error" and len(outcome.errors) == 1
+    for word in (*words, "The ranks live on"):
+        assert word in outcome.error, outcome.error
+    sums = kernel.run("%%ranks\nint sum; MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);\nsum * 10 + rank")
+    assert sums.value == "[0] 60\n[1] 61\n[2] 62\n[3] 63", sums.error
+
+
 def lines_of(text, rank):
     return [line for line in text.splitlines() if line.startswith(f"[{rank}] ")]
 
@@ -115,16 +124,16 @@ def test_variables_live_on_at_each_rank(four):
     four.run("%%ranks 1,3\nn += 100;")
     assert four.run("%%ranks\nn").value == "[0] 10\n[1] 111\n[2] 12\n[3] 113"
     assert four.run("%%ranks 2-3\nn").value == four.run("%%ranks [2, 3] n").value == "[2] 12\n[3] 113"
-    assert "'[2' is no list of ranks" in four.run("%%ranks [2\nn").error
+    assert "'[2' is not a list of ranks" in four.run("%%ranks [2\nn").error
     assert four.run("n").value == "0"
 
 
 @pytest.mark.parametrize("words, sentence", [
     ("4", "there is no rank 4: the ranks are 0 to 3"),
     ("0,9", "there is no rank 9"),
-    ("2-1", "wanted the lower one first"),
-    ("1-", "wanted one like 0,3 or 0-3"),
-    ("1;2", "wanted one like 0,3 or 0-3"),
+    ("2-1", "write the lower number first"),
+    ("1-", "write one like 0,3 or 0-3"),
+    ("1;2", "write one like 0,3 or 0-3"),
 ])
 def test_a_rank_that_is_not_there(four, words, sentence):
     outcome = four.run(f"%%ranks {words}\nrank")
@@ -216,7 +225,7 @@ def test_a_cap_on_what_is_printed(four):
 
 def test_input_is_asked_for_by_rank(four):
     outcome = four.run('%%ranks 1\nint given; printf("how many? "); scanf("%d", &given);\ngiven + rank', answers=["41"])
-    assert outcome.value == "[1] 42" and outcome.stdout == "[1] how many? \n"
+    assert outcome.value == "[1] 42" and outcome.questions == ["rank 1: how many? "]
     outcome = four.run('%%ranks\nint got = scanf("%d", &rank);\ngot')
     assert outcome.value == "[0-3] -1" and outcome.seconds < 2
 
@@ -281,6 +290,23 @@ def test_a_remark_does_not_end_a_sleep(four, calls):
 
 # ---- failures ----
 
+def switches(process):
+    """How often it has waited for something."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(re.search(r"^voluntary_ctxt_switches:\t(\d+)", status, re.M)[1])
+
+
+def test_ranks_at_rest_are_few_processes_and_wait_for_events(four):
+    """At each rank a kolo-rank, its guard and the process of its cells; the guard looks at nothing while no cell runs."""
+    ranks = descendants(four.process, "kolo-rank")
+    below = {rank: descendants(rank, "kolo-worker") for rank in ranks}
+    assert len(ranks) == 4 and all(len(all_below) == 2 for all_below in below.values()), below
+    guards = [next(one for one in pair if set(pair) - {one} <= set(descendants(one, "kolo-worker"))) for pair in below.values()]
+    before = [switches(guard) for guard in guards]
+    time.sleep(2)  # long enough for a guard that polls to have done so
+    assert [switches(guard) for guard in guards] == before
+
+
 @pytest.mark.parametrize("code, words", [
     ("int *p = NULL;\n*p = 1;", ["rank 2: Segmentation fault at In[", "]:4", "*p = 1;"]),
     pytest.param("abort();", ["rank 2: Aborted at In[", "]:3"], marks=MORE),
@@ -298,14 +324,26 @@ def test_a_rank_that_fails_is_named(four, code, words):
     ended(four, outcome, *words)
 
 
+@pytest.mark.parametrize("code, words", [
+    ("*(volatile int *)0 = 1;", ["rank 2: Segmentation fault at In["]),
+    ("int many[4], past = rank + 7; many[past] = 1;", ["rank 2: "]),
+    ("exit(3);", ["rank 2: exit(3) was called at In["]),
+    pytest.param("abort();", ["rank 2: Aborted at In["], marks=MORE),
+    pytest.param("deep(0);", ["rank 2: Stack overflow"], marks=MORE),
+])
+@pytest.mark.parametrize("others", ["", "else for (;;) usleep(1000);"], ids=["others end", "others run"])
+def test_a_fault_of_one_rank_leaves_all_their_variables(four, code, words, others):
+    lives_on(four, four.run("%%ranks\nif (rank == 2) { " + code + " } " + others), *words)
+
+
 def test_ranks_that_fail_alike_are_named_together(four):
-    ended(four, four.run("%%ranks\nint zero = 0;\nrank / zero;"), "ranks 0-3: Division by zero at In[", "]:3")
+    lives_on(four, four.run("%%ranks\nint zero = 0;\nrank / zero;"), "ranks 0-3: Division by zero at In[", "]:3")
 
 
 def test_what_was_printed_before_the_fault_is_shown(four):
     outcome = four.run('%%ranks 1\nprintf("before\\n"); printf("unfinished"); abort();')
     assert outcome.stdout == "[1] before\n[1] unfinished\n"
-    ended(four, outcome, "rank 1: Aborted")
+    lives_on(four, outcome, "rank 1: Aborted")
 
 
 @pytest.mark.parametrize("program, number", [

@@ -1,0 +1,54 @@
+// A shell: its requests in their order, and which of them a failed cell aborts.
+#ifndef KERNEL_JUPYTER_SHELL_HPP
+#define KERNEL_JUPYTER_SHELL_HPP
+
+#include "jupyter/message.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+namespace jupyter
+{
+// Requests that wait for the thread that answers them.
+class queue
+{
+  public:
+    void add(request r);
+    // The next one; waits for it. Nothing once it is closed and empty.
+    std::optional<request> take();
+    void close();
+
+  private:
+    std::mutex lock;
+    std::condition_variable news;
+    std::deque<request> waiting;
+    bool closed = false;
+};
+
+// The last cell that failed with stop_on_error. It aborts the cells that were queued at that moment, and no others.
+class failure
+{
+  public:
+    void note(const request &cell, clock::time_point when);
+    // Was it sent before the cell failed? The kernel has what it received until then. What comes later may have been on
+    // its way: by the client's own clock it was then sent sooner behind the failed cell than that cell took. A message
+    // sent after the reply cannot be: the reply comes after the cell's end.
+    bool aborts(const request &later) const;
+
+  private:
+    bool any = false;
+    clock::time_point received, failed;
+    std::string session;
+    std::optional<double> date;
+};
+
+// One that a thread of its own serves. The main shell is the one without an id.
+struct shell {
+    std::string id;
+    queue requests;
+    failure last;
+};
+} // namespace jupyter
+
+#endif

@@ -1,0 +1,92 @@
+#define _GNU_SOURCE
+#include "trial.h"
+#include "patience.h"
+
+#include "output.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { WAIT = 5 /* seconds of an idle machine for one of processor time */ };
+static const rlim_t MEMORY = 1024ull << 20; /* bytes beyond what the kernel has already */
+
+static rlim_t present_size(void)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (!file || fscanf(file, "%lu", &pages) != 1) pages = 0;
+    if (file) fclose(file);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The copy has this thread alone. It reads without a preamble, which would leave a file behind, and reports by its
+ * exit status. */
+static _Noreturn void read_in_copy(const analyser *a, const text *unit, rlim_t memory, unsigned seconds)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere >= 0) dup2(nowhere, 2);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    setrlimit(RLIMIT_AS, &(struct rlimit){memory, memory});
+    setrlimit(RLIMIT_CPU, &(struct rlimit){seconds, seconds});
+    struct CXUnsavedFile file = {a->path, unit->data, unit->size};
+    CXTranslationUnit made = NULL;
+    enum CXErrorCode code =
+        clang_parseTranslationUnit2(a->index, a->path, (const char *const *)a->flags.items, (int)a->flags.count, &file,
+                                    1, CXTranslationUnit_KeepGoing, &made);
+    _exit(code == CXError_Success ? 0 : 1);
+}
+
+/* Until the copy has ended, or must end: TRIAL_PASSED while its status decides. */
+static trial_end wait_for_copy(int copy, unsigned seconds, int wake)
+{
+    struct pollfd watched[] = {{copy, POLLIN, 0}, {wake, POLLIN, 0}};
+    patience p = {0};
+    double began = seconds_now();
+    while (patience_passed(&p, began) < WAIT * seconds) {
+        if (poll(watched, 2, 40) < 0) continue;
+        if (watched[0].revents) return TRIAL_PASSED;
+        if (watched[1].revents) return TRIAL_INTERRUPTED;
+    }
+    return TRIAL_TIME;
+}
+
+trial_end trial_of(const analyser *a, const text *unit, unsigned seconds, int wake)
+{
+    if (!unit->size || !grows(unit->data, unit->size)) return TRIAL_PASSED;
+    rlim_t memory = present_size() + MEMORY;
+    pid_t process = fork();
+    if (process == 0) read_in_copy(a, unit, memory, seconds);
+    int copy = process > 0 ? pidfd_open(process, 0) : -1, status = 0;
+    trial_end end = copy >= 0 ? wait_for_copy(copy, seconds, wake) : TRIAL_MEMORY;
+    if (copy >= 0) close(copy);
+    if (process <= 0) return end;
+    if (end != TRIAL_PASSED) kill(process, SIGKILL);
+    waitpid(process, &status, 0);
+    if (end != TRIAL_PASSED || status == 0) return end;
+    bool time = WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL);
+    return time ? TRIAL_TIME : TRIAL_MEMORY;
+}
+
+const char *trial_sentence(trial_end end)
+{
+    switch (end) {
+    case TRIAL_MEMORY:
+        return "to read it takes more than 1 GB of memory: a macro or a range in it expands to too much, or it "
+               "includes a file that is too large";
+    case TRIAL_TIME:
+        return "to read it takes more than 4 seconds: a macro in it expands to too much, or it includes a file that "
+               "is too large";
+    case TRIAL_INTERRUPTED: return "interrupted while it was read";
+    case TRIAL_PASSED: break;
+    }
+    return "";
+}

@@ -1,0 +1,27 @@
+/* A cell whose text may grow without bounds as it is read (macros within macros, included files, ranges of
+ * initialisers) is read by a copy of this process first, in limits of time and memory: libclang works in the kernel's
+ * own process, which must outlive whatever a learner writes. */
+#ifndef KERNEL_TRIAL_H
+#define KERNEL_TRIAL_H
+
+#include "cells/analyse.h"
+
+typedef enum trial_end {
+    TRIAL_PASSED, /* or there was no need for one */
+    TRIAL_MEMORY, /* more memory than it may have, or libclang gave up */
+    TRIAL_TIME,
+    TRIAL_INTERRUPTED,
+} trial_end;
+
+/* Seconds of processor time that a trial may take: help is not waited for as long as a cell. */
+enum { TRIAL_OF_CELL = 4, TRIAL_OF_HELP = 1 };
+
+/* May this text, the unit of a cell, be read here? `wake`: readable when the cell is interrupted; -1: nobody does. */
+trial_end trial_of(const analyser *a, const text *unit, unsigned seconds, int wake);
+/* What is to be said of it: a sentence. */
+const char *trial_sentence(trial_end end);
+
+/* growth.c: does reading it need little more than its own size? */
+bool grows(const char *unit, size_t size);
+
+#endif

@@ -1,0 +1,37 @@
+/* What the worker tells the kernel of a fault beside its frames: words of one line that begin with a mark. Read first:
+ * protocol.h. */
+#ifndef KERNEL_WORKER_CHECKS_H
+#define KERNEL_WORKER_CHECKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* "index|type|file|line|column": an index that is outside of its array, as clang's check sees it. */
+#define MARK_INDEX '\001'
+/* "sentence|offset|object": what is said has to do with a call at that place of a cell's object; MARK_PLACE stands in
+ * the sentence where the place is to be named. */
+#define MARK_CALL  '\002'
+#define MARK_PLACE "\003"
+
+/* What clang passes to __ubsan_handle_out_of_bounds_abort. */
+typedef struct checked_type {
+    uint16_t kind, info; /* of an integer: kind 0; info: 1 for a signed one, and twice the logarithm of its bits */
+    char name[];         /* "'int[5]'" */
+} checked_type;
+
+typedef struct checked_index {
+    const char *file;
+    uint32_t line, column;
+    const checked_type *array, *index;
+} checked_index;
+
+static inline void describe_index(char *into, size_t size, const checked_index *check, uintptr_t index)
+{
+    unsigned bits = 1u << (check->index->info >> 1), above = bits < 64 ? 64 - bits : 0;
+    long long value = check->index->info & 1 ? (long long)((uint64_t)index << above) >> above : (long long)index;
+    snprintf(into, size, "%c%lld|%s|%s|%u|%u", MARK_INDEX, value, check->array->name, check->file, check->line,
+             check->column);
+}
+
+#endif
