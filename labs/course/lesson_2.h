@@ -17,7 +17,8 @@ static inline void lesson_compare(const char *what, double guess, double value, 
     }
     printf("%s: your guess ", what), course_number(guess, unit);
     printf(", %s ", origin), course_number(value, unit);
-    if (fabs(guess - value) <= tolerance * fabs(value)) printf(": close enough.\n");
+    if (guess == value) printf(": right.\n");
+    else if (fabs(guess - value) <= tolerance * fabs(value)) printf(": close enough.\n");
     else if (ratio < 0) printf(": too low.\n");
     else printf(": too %s, by a factor of %.2g.\n", ratio < 1 ? "low" : "high", ratio < 1 ? 1 / ratio : ratio);
 }
