@@ -105,7 +105,7 @@ def test_the_published_figures_and_the_links_of_a_dgx_1(kernel):
 
 
 def test_a_prediction_is_compared_with_its_origin(kernel):
-    said = kernel.run('lesson_compare("x", 90, 96.85, 0.1, "GB/s", "published"), lesson_compare("x", 0, 4, 0, "", "right is"),'
+    said = kernel.run('lesson_compare("x", 90, 96.85, 0.1, "GB/s", "published"), lesson_compare("x", 0, 4, 0, "", "answer"),'
                       'lesson_compare("x", 20, 10, 0.1, "", "modelled");').stdout.splitlines()
     assert said == ["x: your guess 90 GB/s, published 96.8 GB/s: close enough.",
                     "x: type your guess in the cell above, run that cell, and run this one again.",
