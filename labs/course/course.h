@@ -52,6 +52,14 @@ static inline void course_number(double value, const char *unit)
     if (unit && *unit) printf(" %s", unit);
 }
 
+/* Says by which factor a prediction is too low or too high; ratio: prediction over result, above 0. */
+static inline void course_factor(double ratio)
+{
+    double factor = ratio < 1 ? 1 / ratio : ratio;
+    printf(": too %s, by a factor of ", ratio < 1 ? "low" : "high");
+    printf(factor >= 100 ? "%.0f.\n" : "%.2g.\n", factor);
+}
+
 /* Compares a prediction with the result of a measurement or calculation. `tolerance` is relative: 0.2 accepts 20 %
  * above or below the result, 0 only the result itself. With a guess of 0 or NaN nothing was predicted yet, and the
  * result is not shown; with a result of NaN nothing was measured. */
@@ -74,7 +82,7 @@ static inline void course_compare(const char *what, double guess, double result,
     if (guess == result) printf(": right.\n");
     else if (fabs(guess - result) <= tolerance * fabs(result)) printf(": within %.0f %%.\n", 100 * tolerance);
     else if (result == 0 || ratio < 0) printf(": too %s.\n", guess < result ? "low" : "high");
-    else printf(": too %s, by a factor of %.2g.\n", guess < result ? "low" : "high", ratio < 1 ? 1 / ratio : ratio);
+    else course_factor(ratio);
 }
 
 static inline int course_order(const void *a, const void *b)

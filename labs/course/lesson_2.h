@@ -5,7 +5,7 @@
 
 #include "course.h"
 
-/* course_compare() for a number of another origin than a measurement: "published", "modelled", "right is". Before there
+/* course_compare() for a number of another origin than a measurement: "published", "modelled", "answer". Before there
  * is a guess it does not show the number. */
 static inline void lesson_compare(const char *what, double guess, double value, double tolerance, const char *unit,
                                   const char *origin)
@@ -17,9 +17,10 @@ static inline void lesson_compare(const char *what, double guess, double value, 
     }
     printf("%s: your guess ", what), course_number(guess, unit);
     printf(", %s ", origin), course_number(value, unit);
-    if (fabs(guess - value) <= tolerance * fabs(value)) printf(": close enough.\n");
+    if (guess == value) printf(": right.\n");
+    else if (fabs(guess - value) <= tolerance * fabs(value)) printf(": close enough.\n");
     else if (ratio < 0) printf(": too low.\n");
-    else printf(": too %s, by a factor of %.2g.\n", ratio < 1 ? "low" : "high", ratio < 1 ? 1 / ratio : ratio);
+    else course_factor(ratio);
 }
 
 /* A mistake that gives exactly these results in the cases of a check, and the sentence that names it. */

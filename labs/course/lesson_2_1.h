@@ -85,7 +85,8 @@ static inline void lesson_check_local_rank(int (*local_rank)(const char *host))
 {
     double mine[LESSON_JOBS], all[LESSON_RANKS][LESSON_JOBS], got[LESSON_JOBS * LESSON_RANKS];
     if (kolo_size() != LESSON_RANKS) {
-        printf("Exercise 2.1.a wants four ranks, got %d: run the cell with %%ranks 4 first.\n", kolo_size());
+        printf("Exercise 2.1.a wants four ranks, got %d: run the cells with %%ranks 4 and kolo_init() first.\n",
+               kolo_size());
         return;
     }
     kolo_clear_error();
@@ -224,12 +225,12 @@ static inline void lesson_begin(void)
 
 static const course_question lesson_questions[COURSE_QUESTIONS] = {
     {"A job has two hosts with four ranks each. Ranks fill one host after the other. What is the local rank of rank 5?",
-     {"5", "1", "2", "0"},
-     'b',
+     {"5", "2", "1", "0"},
+     'c',
      "The second host has ranks 4, 5, 6 and 7. Their local ranks are 0, 1, 2 and 3."},
     {"A program starts with CUDA_VISIBLE_DEVICES=3,0. Which GPU of the machine is gpu:0 for it?",
-     {"GPU 0", "GPU 3", "none, since the list must be sorted"},
-     'b',
+     {"GPU 3", "GPU 0", "none, since the list must be sorted"},
+     'a',
      "The devices are renumbered in the order of the list, so gpu:0 is the machine's GPU 3."},
     {"Two devices have a latency of 2 µs and 50 GB/s. What decides how long a message of 4 bytes takes?",
      {"the bandwidth", "the latency", "both alike"},
@@ -240,8 +241,8 @@ static const course_question lesson_questions[COURSE_QUESTIONS] = {
      'c',
      "LOC never uses peer-to-peer transfers, so the host's memory stages the data."},
     {"GPUs 0 and 3 trained only 1.04 times as fast as GPUs 1 and 7, although their link is much faster. Why?",
-     {"the fast link was not used", "computing took most of each step", "both links have the same latency"},
-     'b',
+     {"computing took most of each step", "the fast link was not used", "both links have the same latency"},
+     'a',
      "A faster link shortens only the communication, which was a small part of each step."}};
 
 #endif

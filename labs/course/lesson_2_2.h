@@ -341,10 +341,12 @@ static inline void lesson_begin(void)
                  "other rank sends once and receives once.");
     course_hints(
         "2.2.b",
-        "Look at the picture: in round k of adding, which chunk does rank 0 send? And which one does it receive?",
-        "In round k of adding, rank r sends chunk r - k and receives chunk r - k - 1, both modulo n. After the "
-        "n - 1 rounds it has the whole sum of chunk r + 1.",
-        "Copying has the same rounds, one chunk further: rank r sends chunk r + 1 - k and receives chunk r - k, "
+        "Look at the picture: in each round of adding, which chunk does rank 0 send? And which one does it receive?",
+        "Count the rounds from k = 0. In round k of adding, rank r sends chunk r - k and receives chunk r - k - 1, "
+        "both "
+        "modulo n. After the n - 1 rounds it has the whole sum of chunk r + 1.",
+        "Copying has the same rounds, again from k = 0 and one chunk further: rank r sends chunk r + 1 - k and "
+        "receives chunk r - k, "
         "and what it receives replaces its own. Add n before you take a remainder, so that it is not negative.");
     course_hints("2.2.c", "What does a rank do in a step, besides computing? How long does that take?",
                  "The all-reduce takes alpha + beta * bytes seconds, and nothing is computed meanwhile.",
@@ -369,8 +371,8 @@ static const course_question lesson_questions[COURSE_QUESTIONS] = {
      'c',
      "The gradient has as many bytes as before, and there is more computing beside it."},
     {"Four A100 GPUs trained at 60 % of four times one GPU's rate. What does this lesson find as the main reason?",
-     {"the all-reduce", "a fixed time in each epoch, which had only one step", "NVLink"},
-     'b',
+     {"a fixed time in each epoch, which had only one step", "the all-reduce", "NVLink"},
+     'a',
      "The modelled all-reduce takes less than a millisecond. About 0.2 s of each epoch did not depend on the steps."}};
 
 #endif

@@ -260,7 +260,8 @@ static inline bool lesson_comm_is_right(const kolo_own_comm *comm, char *why, si
 static inline void lesson_check_allreduce(const char *exercise, lesson_allreduce function)
 {
     if (kolo_size() != LESSON_RANKS) {
-        printf("Exercise %s wants four ranks, got %d: run the cell with %%ranks 4 first.\n", exercise, kolo_size());
+        printf("Exercise %s wants four ranks, got %d: run the cells with %%ranks 4 and kolo_init() first.\n", exercise,
+               kolo_size());
         return;
     }
     char why[600];

@@ -38,6 +38,7 @@ def kernel(tmp_path_factory):
     ("return (sum + (p - 1) * stage[stages - 1]) / p;", "not of the last one"),
     ("return (sum + (p - 1) * stage[0]) / p;", "not of the first one"),
     ("return (p + stages - 1) / p * sum / stages;", "only if all devices take the same time"),
+    ("float s = slowest, all = sum; return (all + (pieces - 1) * s) / pieces;", "passed."),
     ("return 42;", "expected 2 s, got 42 s: follow one piece"), ("return NAN;", "got nan s")])
 def test_a_pipelined_step(kernel, body, said):
     outcome = kernel.run(PIPELINE.format(body=body))
@@ -45,11 +46,13 @@ def test_a_pipelined_step(kernel, body, said):
 
 
 @pytest.mark.parametrize("body, said", [
-    (TOTAL + SUM + each("/= total"), "passed."), ("", "did not change"), (each("/= samples"), "exchanged nothing"),
+    (TOTAL + SUM + each("/= total"), "passed."), ("float g[8], n = samples; " + each("+= 0, g[i] = gradient[i]") + "kolo_allreduce(g, count); kolo_allreduce(&n, 1);"
+     + each("= g[i] / n"), "passed."), ("", "did not change"), (each("/= samples"), "exchanged nothing"),
     (SUM, "number of samples is missing"), (each("/= samples") + SUM, "sum of the ranks' means, not their mean"),
     (each("/= samples") + SUM + each("/= kolo_size()"), "a rank with more samples must count more"),
     (SUM + each("/= kolo_size()"), "divided by the number of ranks"),
-    (SUM + each("/= samples"), "so the ranks disagree"), (each("= 1"), "calculate with two ranks")])
+    (SUM + each("/= samples"), "so the ranks disagree"),
+    (SUM + each("/= kolo_size() * (kolo_size() + 1) / 2.0"), "Use `samples`"), (each("= 1"), "calculate with two ranks")])
 def test_the_gradient_of_a_shared_batch(kernel, body, said):
     outcome = kernel.run(AVERAGE.format(body=body))
     assert "Exercise 1.b: " in outcome.stdout and said in outcome.stdout, outcome.stdout + outcome.stderr + outcome.error

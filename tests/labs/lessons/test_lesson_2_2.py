@@ -179,7 +179,7 @@ def test_hints_do_not_have_the_solution(kernel):
 
 def test_the_quiz_can_be_passed(kernel):
     kernel.run(cell_with("2.2", "course_quiz"))
-    assert "5 of 5 right: the quiz is passed." in kernel.run('course_answers("2.2", "cbbcb");').stdout
+    assert "5 of 5 right: the quiz is passed." in kernel.run('course_answers("2.2", "cbbca");').stdout
 
 
 def test_after_a_restart_the_first_cell_is_asked_for(kernel):
