@@ -141,11 +141,18 @@ const lesson_4_result *three[] = {&a, &near, &far}, *two[] = {&a, &near};
 def test_a_difference_within_the_noise_is_said_to_be(out):
     """Three values that differ by .01 have a deviation of .01: the error of a difference is .0082, and t is 2.78."""
     out(RESULTS)
-    assert out("lesson_4_say(&near, &a);") == "tested, near against a: +1.0 points, within the noise of the seeds\n"
+    assert out("lesson_4_say(&near, &a);") == "tested, \"near\" against \"a\": +1.0 points, within the noise of the seeds\n"
     assert "+9.0 points, higher than the noise allows" in out("lesson_4_say(&far, &a);")
     assert "-9.0 points, lower than the noise allows" in out("lesson_4_say(&a, &far);")
     assert out("lesson_4_best(three, 3);").startswith("Best on the test images: 3, far.\n")
     assert "2, near; within the noise of the next one, a." in out("lesson_4_best(two, 2);")
+
+
+def test_a_choice_is_right_or_another_one(out):
+    """The numbers name things, so that no factor is between them."""
+    said = out('lesson_4_choice("the best", 5, 5); lesson_4_choice("the best", 3, 5); lesson_4_choice("the best", 0, 5);')
+    assert "your guess 5, measured 5: right." in said and "your guess 3, measured 5: another one." in said
+    assert "type your guess" in said.splitlines()[2] and "measured" not in said.splitlines()[2] and "factor" not in said
 
 
 def test_the_trend_of_the_noise_scale(out):
