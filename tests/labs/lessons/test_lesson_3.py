@@ -37,7 +37,8 @@ CALLBACKS = ".callbacks = {kolo_broadcast_variables(0)}"
 EDITS = [
     ("no init", [(INIT, "")], "Edit 1 is missing"),
     ("init late", [(INIT, ""), ("kolo_fit(model", "kolo_init(&argc, &argv); kolo_fit(model")], "Edit 1 comes too late"),
-    ("init after the model", [(INIT, ""), ("    kolo_compile(", "    kolo_init(&argc, &argv); kolo_compile(")], "Edit 1 comes too late"),
+    ("init after the model", [(INIT, ""), (PIN, ""), ("    kolo_compile(", f"    kolo_init(&argc, &argv); {PIN} kolo_compile(")],
+     "Edit 1 comes too late"),
     ("no pin", [(PIN, "")], "Edit 2 is missing"),
     ("pin late", [(PIN, ""), ("    kolo_fit(", f"    {PIN} kolo_fit(")], "Edit 2 comes too late"),
     ("pin by rank, in a variable", [(PIN, "int local = kolo_local_rank(), rank = kolo_rank(); kolo_pin_device(rank); (void)local;")],

@@ -70,6 +70,15 @@ def test_a_wrong_warmup_is_explained(out, body, said):
     assert "Exercise 4.a: not yet." in said_now and said in said_now
 
 
+@pytest.mark.parametrize("body", ["rate = rate / n + fmin(epoch / over, 1) * (rate - rate / n);",
+                                  "if (epoch > over) return; rate = rate * (over - epoch + n * epoch) / (n * over);",
+                                  "if (epoch < over) rate = rate / n * (1 + (n - 1) * epoch / over);"])
+def test_other_right_warmups_pass(out, body):
+    right = solved("void raise_rate")
+    begin, end = right.index("    double rate"), right.index("}\nkolo_callback")
+    assert "Exercise 4.a: passed." in out(right[:begin] + f"{DECLARED} {body} {SET}" + right[end:] + "\nlesson_4_check_warmup(warmup_over);")
+
+
 def test_the_warmup_passes(out):
     assert "Exercise 4.a: passed." in out(solved("void raise_rate") + "\nlesson_4_check_warmup(warmup_over);")
 
@@ -110,6 +119,23 @@ def test_a_wrong_noise_scale_is_explained(out, changes, said):
     out(program)
     checked = out("lesson_4_check_noise();")
     assert "Exercise 4.b: not yet." in checked and said in checked
+
+
+RIGHT_SCALES = {
+    "by the signal": [(RETURN, "double g = (big * of_big - b * of_small) / (big - b); return (of_small - g) * b / g;")],
+    "sums, then divided": [(MEAN_GRADIENT, "kolo_allreduce(mean, count); for (int64_t i = 0; i < count; i++) mean[i] /= kolo_size();"),
+                           (MEAN_SQUARE, "kolo_allreduce(&of_small, 1); of_small /= kolo_size();")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", RIGHT_SCALES.values(), ids=RIGHT_SCALES)
+def test_other_right_noise_scales_pass(out, changes):
+    program = PROGRAM
+    for old, new in changes:
+        assert old in program
+        program = program.replace(old, new)
+    out(program)
+    assert "Exercise 4.b: passed." in out("lesson_4_check_noise();")
 
 
 def test_the_noise_scale_passes(out):
