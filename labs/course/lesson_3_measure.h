@@ -155,6 +155,10 @@ static inline void lesson_3_say_ahead(const double *large, const double *small, 
 /* A row of section 8's table, with a sentence where the efficiency is above 100 %. */
 static inline void lesson_3_efficiency(int ranks, double rate, double base, int cores)
 {
+    if (isnan(rate / base)) {
+        printf("%5d  not measured yet: run the cells above first\n", ranks);
+        return;
+    }
     int ideal = ranks < cores ? ranks : cores;
     double efficiency = rate / base / ideal;
     printf("%5d  %8.0f  %8.2f  %10d  %9.0f%%%s\n", ranks, rate, rate / base, ideal, 100 * efficiency,

@@ -168,8 +168,9 @@ def test_the_quiz(kernel):
 
 
 def test_an_efficiency_above_100_percent_is_explained(kernel):
-    out = kernel.run("lesson_3_efficiency(2, 300, 100, 2); lesson_3_efficiency(8, 190, 100, 2);").stdout.splitlines()
+    out = kernel.run("lesson_3_efficiency(2, 300, 100, 2); lesson_3_efficiency(8, 190, 100, 2); lesson_3_efficiency(4, NAN, 100, 2);").stdout.splitlines()
     assert "150%" in out[0] and "other programs slowed" in out[0] and out[1].endswith("95%")
+    assert "not measured yet" in out[2]
 
 
 def test_the_saved_lesson_reproduces_the_gap():
