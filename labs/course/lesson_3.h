@@ -109,9 +109,10 @@ static inline const char *lesson_3_fault(const lesson_3_run *run)
     const lesson_3_note *zero = &run->note[0], *last = &run->note[run->ranks - 1];
     if (zero->size < run->ranks)
         return "Edit 1 is missing: the programs do not know of one another. Each takes itself for rank 0 of 1.";
-    if (zero->late) return "Edit 1 comes too late: it must be the first call of main().";
+    if (zero->late & 1) return "Edit 1 comes too late: it must be the first call of main().";
     if (pins == 0) return "Edit 2 is missing: no rank has pinned a device.";
     if (pins < run->ranks) return "Edit 2 is there for some ranks only. Every rank pins a device.";
+    if (zero->late & 2) return "Edit 2 comes too late: a model keeps the devices that kolo_compile() has given it.";
     if (devices == 1) return "Edit 2: all ranks have pinned the same device. Each rank needs a device of its own.";
     if (last->asked == 1)
         return "Edit 2 pins by the rank. On a second host with 4 devices, rank 4 would ask for device 4, which does "
@@ -119,7 +120,7 @@ static inline const char *lesson_3_fault(const lesson_3_run *run)
     if (last->asked == 0) return "Edit 2: the device does not depend on the rank's place on its host.";
     if (!zero->averaged)
         return "Edit 3 is missing: the model's optimizer does not average the gradients over the ranks.";
-    if (!zero->broadcast) return "Edit 4 is missing: every rank starts with weights of its own.";
+    if (!zero->broadcast) return "Edit 4 is missing: no broadcast gives all ranks the weights of one.";
     if (last->root != zero->root)
         return "Edit 4: the ranks name different roots. All of them must take the weights of the same rank.";
     if (!zero->trained) return "The training did not run: read the message under the program's cell.";
@@ -319,11 +320,11 @@ static inline void lesson_3_begin(void)
 {
     course_begin("3");
     course_hints("3.a",
-                 "Each of the five sections above has one call that does the edit. Two of them are calls of their own, "
-                 "one wraps the optimizer, one is a callback, one is a condition.",
+                 "Section 5 shows each of the five edits. Two are calls of their own, one wraps the optimizer, one is a "
+                 "callback, one is a condition.",
                  "Initialise first of all and pin next, before the model is made. The pin takes the number that counts "
                  "the ranks of this host. The wrapped optimizer goes into kolo_compile().",
-                 "kolo_fit() takes .callbacks = {...}: the broadcast of section 4 is one of them, with the root's "
+                 "kolo_fit() takes .callbacks = {...}: the broadcast of edit 4 is one of them, with the root's "
                  "number. The save asks for the rank's number before it writes.");
     course_hints("3.b",
                  "The callback divided all samples by the epoch's seconds. You know its result and the samples, so you "

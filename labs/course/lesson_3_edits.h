@@ -7,15 +7,16 @@
 #define COURSE_LESSON_3_EDITS_H
 
 #include <kolo.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define EDITS_FOLDER "run/edits"
-/* What one rank did. `asked` is the function that gave the last rank before the pin: 0 none, 1 kolo_rank(), 2
- * kolo_local_rank(). `late`: kolo_init() came after another of Kolo's calls. `condition`: kolo_rank() was asked after
- * kolo_fit(), as for the save. */
+/* What one rank did. `asked` is the function whose number the pin takes: 0 none, 1 kolo_rank(), 2 kolo_local_rank().
+ * `late`: 1 if kolo_init() came after another of Kolo's calls, + 2 if the pin came after kolo_compile(). `condition`:
+ * kolo_rank() was asked, as for the save. */
 typedef struct edits_note {
     char job[64];
     int launched, rank; /* of the launcher: they are known without kolo_init() */
@@ -26,7 +27,7 @@ typedef struct edits_note {
 
 static edits_note edits = {.root = -1, .device = -1};
 static int edits_begun; /* another call than kolo_init() was made */
-static int edits_fitted;
+static int edits_compiled;
 
 static inline int edits_launched(const char *name, int otherwise)
 {
@@ -35,25 +36,29 @@ static inline int edits_launched(const char *name, int otherwise)
 
 static inline kolo_status edits_init(int *argc, char ***argv, kolo_here here)
 {
-    edits.late = edits_begun;
+    edits.late |= edits_begun;
     return kolo_init_at(argc, argv, here);
 }
 
 static inline int edits_rank(void)
 {
-    edits.asked = edits.pinned ? edits.asked : 1;
-    edits.condition |= edits_fitted;
+    edits.asked |= edits.pinned ? 0 : 1;
+    edits.condition = 1;
     return kolo_rank();
 }
 
 static inline int edits_local_rank(void)
 {
-    edits.asked = edits.pinned ? edits.asked : 2;
+    edits.asked |= edits.pinned ? 0 : 2;
     return kolo_local_rank();
 }
 
-static inline kolo_status edits_pin(int index, kolo_here here)
+/* `text` is the argument as it is written. A program may ask for both ranks before; then the text decides. */
+static inline kolo_status edits_pin(int index, const char *text, kolo_here here)
 {
+    bool by_rank = !strstr(text, "local") && (strstr(text, "kolo_rank") || !strcmp(text, "rank"));
+    if (edits.asked == 3) edits.asked = by_rank ? 1 : 2;
+    if (edits_compiled) edits.late |= 2;
     edits.pinned = edits_begun = 1;
     edits.device = index;
     return kolo_pin_device_at(index, here);
@@ -69,7 +74,7 @@ static inline kolo_callback edits_broadcast(int root)
 /* Whether the optimizer that the model gets is the distributed one. */
 static inline kolo_status edits_compile(const kolo_compile_args *args, kolo_here here)
 {
-    edits_begun = 1;
+    edits_begun = edits_compiled = 1;
     edits.averaged = args->optimizer.distributed;
     return kolo_compile_at(args, here);
 }
@@ -78,8 +83,13 @@ static inline const kolo_history *edits_fit(const kolo_fit_args *args, kolo_here
 {
     const kolo_history *history = kolo_fit_at(args, here);
     edits.trained = history != NULL;
-    edits_fitted = 1;
     return history;
+}
+
+static inline kolo_model *edits_sequential(const kolo_layer *layers, kolo_here here)
+{
+    edits_begun = 1;
+    return kolo_sequential_at(layers, here);
 }
 
 static inline kolo_status edits_save(const kolo_save_args *args, kolo_here here)
@@ -143,13 +153,15 @@ static inline int edits_end(kolo_model *model)
 
 #undef kolo_init
 #undef kolo_pin_device
+#undef kolo_sequential
 #undef kolo_compile
 #undef kolo_fit
 #undef kolo_save
 #define kolo_init(argc, argv)          edits_init(argc, argv, KOLO_HERE)
 #define kolo_rank()                    edits_rank()
 #define kolo_local_rank()              edits_local_rank()
-#define kolo_pin_device(index)         edits_pin(index, KOLO_HERE)
+#define kolo_pin_device(index)         edits_pin(index, #index, KOLO_HERE)
+#define kolo_sequential(...)           edits_sequential((const kolo_layer[]){__VA_ARGS__, {0}}, KOLO_HERE)
 #define kolo_broadcast_variables(root) edits_broadcast(root)
 #define kolo_compile(...)              edits_compile(&(const kolo_compile_args){._ = #__VA_ARGS__, __VA_ARGS__}, KOLO_HERE)
 #define kolo_fit(...)                  edits_fit(&(const kolo_fit_args){._ = #__VA_ARGS__, __VA_ARGS__}, KOLO_HERE)

@@ -145,14 +145,20 @@ static inline int lesson_3_curve(const kolo_history *history, bool by_updates, d
 /* Says which of the two curves is ahead at the first and at the last common number of updates. */
 static inline void lesson_3_say_ahead(const double *large, const double *small, int points)
 {
-    for (int i = 0; i < points; i += points > 1 ? points - 1 : 1)
+    for (int i = 0; i < points; i += points > 1 ? points - 1 : 1) {
+        if (isnan(large[i]) || isnan(small[i])) continue;
         printf("after %2d updates: the %s batch is ahead (%.4f against %.4f)\n", 3 * (i + 1),
                large[i] > small[i] ? "large" : "small", fmax(large[i], small[i]), fmin(large[i], small[i]));
+    }
 }
 
 /* A row of section 8's table, with a sentence where the efficiency is above 100 %. */
 static inline void lesson_3_efficiency(int ranks, double rate, double base, int cores)
 {
+    if (isnan(rate / base)) {
+        printf("%5d  not measured yet: run the cells above first\n", ranks);
+        return;
+    }
     int ideal = ranks < cores ? ranks : cores;
     double efficiency = rate / base / ideal;
     printf("%5d  %8.0f  %8.2f  %10d  %9.0f%%%s\n", ranks, rate, rate / base, ideal, 100 * efficiency,

@@ -80,7 +80,7 @@ static inline void lesson_4_say(const lesson_4_result *a, const lesson_4_result 
 {
     int n = a->seeds < b->seeds ? a->seeds : b->seeds, sign = lesson_4_compare(a->tested, b->tested, n);
     double points = 100 * (course_mean(a->tested, n) - course_mean(b->tested, n));
-    printf("tested, %s against %s: %+.1f points, %s\n", a->name, b->name, points,
+    printf("tested, \"%s\" against \"%s\": %+.1f points, %s\n", a->name, b->name, points,
            sign == 0  ? "within the noise of the seeds"
            : sign > 0 ? "higher than the noise allows"
                       : "lower than the noise allows");
@@ -105,6 +105,20 @@ static inline int lesson_4_best(const lesson_4_result *const *results, int count
     printf("Best on the test images: %d, %s%s%s.\n", best + 1, results[best]->name,
            clear ? "" : "; within the noise of the next one, ", clear ? "" : results[second]->name);
     return best + 1;
+}
+
+/* Compares a predicted choice, of which each number names another thing, with the one that was measured. */
+static inline void lesson_4_choice(const char *what, double guess, int best)
+{
+    if (guess == 0 || isnan(guess))
+        printf("%s: type your guess in the cell above, run that cell, and run this one again.\n", what);
+    else printf("%s: your guess %g, measured %d: %s.\n", what, guess, best, guess == best ? "right" : "another one");
+}
+
+static inline void lesson_4_published_gap(void)
+{
+    printf("published, one V100, one seed                  0.715\n");
+    printf("published, eight V100, one seed                0.440\n");
 }
 
 /* ------------------------------------------------------------------------------- batches */

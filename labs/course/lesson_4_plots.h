@@ -105,7 +105,7 @@ static const course_question lesson_4_questions[COURSE_QUESTIONS] = {
      {"They make an eighth of the updates", "Averaging loses precision", "They see fewer images",
       "They start from other weights"},
      'a',
-     "Each update is better informed, but there are an eighth as many, and each is not eight times as long."},
+     "Each update is less noisy, but there are an eighth as many, and each is not eight times as long."},
     {"The gradient noise scale is 300 images. Which batch wastes most of its images?",
      {"30", "100", "300", "3000"},
      'd',

@@ -37,7 +37,12 @@ CALLBACKS = ".callbacks = {kolo_broadcast_variables(0)}"
 EDITS = [
     ("no init", [(INIT, "")], "Edit 1 is missing"),
     ("init late", [(INIT, ""), ("kolo_fit(model", "kolo_init(&argc, &argv); kolo_fit(model")], "Edit 1 comes too late"),
+    ("init after the model", [(INIT, ""), (PIN, ""), ("    kolo_compile(", f"    kolo_init(&argc, &argv); {PIN} kolo_compile(")],
+     "Edit 1 comes too late"),
     ("no pin", [(PIN, "")], "Edit 2 is missing"),
+    ("pin late", [(PIN, ""), ("    kolo_fit(", f"    {PIN} kolo_fit(")], "Edit 2 comes too late"),
+    ("pin by rank, in a variable", [(PIN, "int local = kolo_local_rank(), rank = kolo_rank(); kolo_pin_device(rank); (void)local;")],
+     "Edit 2 pins by the rank"),
     ("pin by rank", [("kolo_local_rank()", "kolo_rank()")], "Edit 2 pins by the rank"),
     ("pin all to 0", [("kolo_local_rank()", "0")], "the same device"),
     ("pin rank 0 only", [(PIN, f"if (kolo_rank() == 0) {PIN}")], "for some ranks only"),
@@ -72,6 +77,29 @@ def test_the_five_edits_pass(kernel):
     out = kernel.run("lesson_3_check_edits();").stdout
     assert "Exercise 3.a: passed." in out
     assert re.search(r"got +4 +4 +1 +1$", out, flags=re.MULTILINE)
+
+
+VARIANTS = {
+    "both ranks in variables": [(PIN, "int local = kolo_local_rank(), rank = kolo_rank(); kolo_pin_device(local);"),
+                                ("if (kolo_rank() == 0)", "if (!rank)")],
+    "rank first": [(PIN, "int me = kolo_rank(); kolo_pin_device(kolo_local_rank() % kolo_device_count());"),
+                   ("kolo_rank() == 0", "me == 0")],
+    "callback and optimizer in variables": [("    kolo_compile(", "    kolo_optimizer all = kolo_distributed(kolo_adam());\n    kolo_compile("),
+                                            (".optimizer = kolo_distributed(kolo_adam(.learning_rate = 1e-2))", ".optimizer = all"),
+                                            ("    kolo_fit(", "    kolo_callback equal = kolo_broadcast_variables(0);\n    kolo_fit("),
+                                            (CALLBACKS, ".callbacks = {equal, kolo_metric_average()}")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+def test_other_right_programs_pass(kernel, changes):
+    program = PROGRAM
+    for old, new in changes:
+        assert old in program
+        program = program.replace(old, new)
+    assert kernel.run(program).error == ""
+    out = kernel.run("lesson_3_check_edits();").stdout
+    assert "Exercise 3.a: passed." in out, out
 
 
 def test_each_edit_is_sabotaged(kernel):
@@ -113,6 +141,15 @@ def test_a_wrong_rate_is_explained(kernel, body, said):
     assert outcome.error == "" and "Exercise 3.b: not yet." in outcome.stdout and said in outcome.stdout
 
 
+@pytest.mark.parametrize("body", [
+    "return printed * (samples / (ranks * batch) * (ranks * batch)) / samples;",
+    "return printed * (1 - samples % (ranks * batch) / (double)samples);",
+    "double seconds = samples / printed; return floor((double)samples / (ranks * batch)) * ranks * batch / seconds;"])
+def test_other_right_rates_pass(kernel, body):
+    cell = f"double true_rate(double printed, int samples, int ranks, int batch) {{ {body} }}\nlesson_3_check_rate(true_rate);"
+    assert "Exercise 3.b: passed." in kernel.run(cell).stdout
+
+
 def test_the_true_rate_passes(kernel):
     out = kernel.run(solved("double true_rate") + "\nlesson_3_check_rate(true_rate);").stdout
     assert "398880" in out and "132899" in out and "Exercise 3.b: passed." in out
@@ -131,8 +168,9 @@ def test_the_quiz(kernel):
 
 
 def test_an_efficiency_above_100_percent_is_explained(kernel):
-    out = kernel.run("lesson_3_efficiency(2, 300, 100, 2); lesson_3_efficiency(8, 190, 100, 2);").stdout.splitlines()
+    out = kernel.run("lesson_3_efficiency(2, 300, 100, 2); lesson_3_efficiency(8, 190, 100, 2); lesson_3_efficiency(4, NAN, 100, 2);").stdout.splitlines()
     assert "150%" in out[0] and "other programs slowed" in out[0] and out[1].endswith("95%")
+    assert "not measured yet" in out[2]
 
 
 def test_the_saved_lesson_reproduces_the_gap():

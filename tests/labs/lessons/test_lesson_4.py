@@ -70,6 +70,15 @@ def test_a_wrong_warmup_is_explained(out, body, said):
     assert "Exercise 4.a: not yet." in said_now and said in said_now
 
 
+@pytest.mark.parametrize("body", ["rate = rate / n + fmin(epoch / over, 1) * (rate - rate / n);",
+                                  "if (epoch > over) return; rate = rate * (over - epoch + n * epoch) / (n * over);",
+                                  "if (epoch < over) rate = rate / n * (1 + (n - 1) * epoch / over);"])
+def test_other_right_warmups_pass(out, body):
+    right = solved("void raise_rate")
+    begin, end = right.index("    double rate"), right.index("}\nkolo_callback")
+    assert "Exercise 4.a: passed." in out(right[:begin] + f"{DECLARED} {body} {SET}" + right[end:] + "\nlesson_4_check_warmup(warmup_over);")
+
+
 def test_the_warmup_passes(out):
     assert "Exercise 4.a: passed." in out(solved("void raise_rate") + "\nlesson_4_check_warmup(warmup_over);")
 
@@ -112,6 +121,23 @@ def test_a_wrong_noise_scale_is_explained(out, changes, said):
     assert "Exercise 4.b: not yet." in checked and said in checked
 
 
+RIGHT_SCALES = {
+    "by the signal": [(RETURN, "double g = (big * of_big - b * of_small) / (big - b); return (of_small - g) * b / g;")],
+    "sums, then divided": [(MEAN_GRADIENT, "kolo_allreduce(mean, count); for (int64_t i = 0; i < count; i++) mean[i] /= kolo_size();"),
+                           (MEAN_SQUARE, "kolo_allreduce(&of_small, 1); of_small /= kolo_size();")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", RIGHT_SCALES.values(), ids=RIGHT_SCALES)
+def test_other_right_noise_scales_pass(out, changes):
+    program = PROGRAM
+    for old, new in changes:
+        assert old in program
+        program = program.replace(old, new)
+    out(program)
+    assert "Exercise 4.b: passed." in out("lesson_4_check_noise();")
+
+
 def test_the_noise_scale_passes(out):
     out(PROGRAM)
     assert "Exercise 4.b: passed." in out("lesson_4_check_noise();")
@@ -141,11 +167,18 @@ const lesson_4_result *three[] = {&a, &near, &far}, *two[] = {&a, &near};
 def test_a_difference_within_the_noise_is_said_to_be(out):
     """Three values that differ by .01 have a deviation of .01: the error of a difference is .0082, and t is 2.78."""
     out(RESULTS)
-    assert out("lesson_4_say(&near, &a);") == "tested, near against a: +1.0 points, within the noise of the seeds\n"
+    assert out("lesson_4_say(&near, &a);") == "tested, \"near\" against \"a\": +1.0 points, within the noise of the seeds\n"
     assert "+9.0 points, higher than the noise allows" in out("lesson_4_say(&far, &a);")
     assert "-9.0 points, lower than the noise allows" in out("lesson_4_say(&a, &far);")
     assert out("lesson_4_best(three, 3);").startswith("Best on the test images: 3, far.\n")
     assert "2, near; within the noise of the next one, a." in out("lesson_4_best(two, 2);")
+
+
+def test_a_choice_is_right_or_another_one(out):
+    """The numbers name things, so that no factor is between them."""
+    said = out('lesson_4_choice("the best", 5, 5); lesson_4_choice("the best", 3, 5); lesson_4_choice("the best", 0, 5);')
+    assert "your guess 5, measured 5: right." in said and "your guess 3, measured 5: another one." in said
+    assert "type your guess" in said.splitlines()[2] and "measured" not in said.splitlines()[2] and "factor" not in said
 
 
 def test_the_trend_of_the_noise_scale(out):
