@@ -270,7 +270,7 @@ typedef struct lesson_6_map {
 /* Trains a strategy with each number of workers and each window. The quick form has the corners alone. */
 static inline lesson_6_map map_of(kolo_strategy strategy)
 {
-    lesson_6_map map;
+    lesson_6_map map = {0};
     for (int r = 0; r < MAP_ROWS; r++) {
         for (int k = 0; k < MAP_COLUMNS; k++) {
             bool corner = r % (MAP_ROWS - 1) == 0 && k % (MAP_COLUMNS - 1) == 0;
