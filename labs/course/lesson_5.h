@@ -91,6 +91,22 @@ static inline void lesson_5_same(const lesson_5_way *ways, int count)
     else printf("%d of %d ways have the checksum of the first: the others learnt other weights.\n", same, count);
 }
 
+/* The largest speed-up in the table that `parallelisers` has written to a file: the second number of the rows whose
+ * names stand in the first 28 columns. NaN, after a sentence: there is no such row. */
+static inline double lesson_5_fastest(const char *path)
+{
+    char line[300];
+    double rate, speed_up, fastest = NAN;
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        if (strlen(line) < 28 || sscanf(line + 28, "%lf %lf", &rate, &speed_up) != 2) continue;
+        if (strncmp(line, "one device", 10)) fastest = fmax(fastest, speed_up);
+    }
+    if (file) fclose(file);
+    if (isnan(fastest)) printf("%s has no table. Run the cell that writes it first.\n", path);
+    return fastest;
+}
+
 /* ------------------------------------------------------------------------------- 2 feeds */
 
 /* A CNN for MNIST that is small enough to train here beside a slow feed. */
@@ -107,10 +123,27 @@ static inline bool lesson_5_is(json_t *event, const char *key, const char *value
     return text && strcmp(text, value) == 0;
 }
 
-static inline int lesson_5_thread(json_t *event)
+enum { LESSON_5_THREADS = 256 };
+
+/* The threads in whose rows a timeline has a forward pass: the devices' own. */
+typedef struct lesson_5_computing {
+    int count;
+    json_int_t thread[LESSON_5_THREADS];
+} lesson_5_computing;
+
+static inline bool lesson_5_computes(const lesson_5_computing *computing, json_t *event)
 {
     json_int_t thread = json_integer_value(json_object_get(event, "tid"));
-    return thread >= 0 && thread < 256 ? (int)thread : 0;
+    for (int i = 0; i < computing->count; i++)
+        if (computing->thread[i] == thread) return true;
+    return false;
+}
+
+static inline void lesson_5_note_thread(lesson_5_computing *computing, json_t *event)
+{
+    if (!lesson_5_is(event, "cat", "forward") || lesson_5_computes(computing, event)) return;
+    if (computing->count < LESSON_5_THREADS)
+        computing->thread[computing->count++] = json_integer_value(json_object_get(event, "tid"));
 }
 
 /* Seconds that the devices' threads spent in events of a category, from a timeline's trace; NAN if it cannot be read.
@@ -120,16 +153,13 @@ static inline double lesson_5_seconds_in(const char *trace, const char *category
     json_t *all = json_load_file(trace, 0, NULL),
            *events = json_is_array(all) ? all : json_object_get(all, "traceEvents");
     double seconds = events ? 0 : NAN;
-    bool computes[256] = {0};
+    lesson_5_computing computing = {0};
     size_t i;
     json_t *event;
+    json_array_foreach(events, i, event) lesson_5_note_thread(&computing, event);
     json_array_foreach(events, i, event)
     {
-        if (lesson_5_is(event, "cat", "forward")) computes[lesson_5_thread(event)] = true;
-    }
-    json_array_foreach(events, i, event)
-    {
-        if (lesson_5_is(event, "cat", category) && computes[lesson_5_thread(event)])
+        if (lesson_5_is(event, "cat", category) && lesson_5_computes(&computing, event))
             seconds += 1e-6 * json_number_value(json_object_get(event, "dur"));
     }
     json_decref(all);
@@ -206,8 +236,7 @@ static const course_question lesson_5_questions[COURSE_QUESTIONS] = {
      'c',
      "The place of the weights decides what moves. It does not decide what is computed."},
     {"Gathering a batch takes one thread 30 ms, computing takes 20 ms. Two threads with cores of their own fill a "
-     "queue. "
-     "About how long is a step?",
+     "queue. About how long is a step?",
      {"50 ms", "30 ms", "20 ms", "10 ms"},
      'c',
      "Two threads deliver a batch every 15 ms, so the device never waits: max(30 / 2, 20) = 20 ms."},
@@ -228,7 +257,8 @@ static inline void lesson_5_begin(void)
     course_hints("5.a", "Two numbers describe the queue: where its oldest batch is, and how many batches it holds.",
                  "The next free place is `count` places behind `first`. Both walk round the array like the hand of a "
                  "clock.",
-                 "Look at the operator % with QUEUE_CAPACITY. put() changes only `count`; get() changes both numbers.");
+                 "Look at the operator % with QUEUE_CAPACITY. Of the two numbers, put() changes only `count`; "
+                 "get() changes both.");
     course_hints(
         "5.b", "Draw the messages of one update: which rank sends what to whom, and who waits?",
         "The server does not know which worker comes next. kolo_receive() can take a message from any rank; its "

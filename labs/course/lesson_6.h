@@ -80,10 +80,10 @@ static inline void bowl_plot(const char *title, const bowl *b)
     kolo_plot_at(&plot, KOLO_HERE);
 }
 
-/* Compares a prediction of a small whole number with what came; 0: nothing is predicted yet. */
+/* Compares a prediction of a small whole number with what came. 0: nothing is predicted yet, and nothing is shown. */
 static inline void lesson_6_compare(const char *what, int guess, int came)
 {
-    if (guess == 0) printf("%s %d. Type your guess first, and run its cell and this one.\n", what, came);
+    if (guess == 0) printf("%s type your guess in the cell above, run that cell, and run this one again.\n", what);
     else
         printf("%s %d. Your guess of %d is %s.\n", what, came, guess,
                guess == came  ? "right"
@@ -270,7 +270,7 @@ typedef struct lesson_6_map {
 /* Trains a strategy with each number of workers and each window. The quick form has the corners alone. */
 static inline lesson_6_map map_of(kolo_strategy strategy)
 {
-    lesson_6_map map;
+    lesson_6_map map = {0};
     for (int r = 0; r < MAP_ROWS; r++) {
         for (int k = 0; k < MAP_COLUMNS; k++) {
             bool corner = r % (MAP_ROWS - 1) == 0 && k % (MAP_COLUMNS - 1) == 0;
@@ -352,7 +352,7 @@ static const course_question lesson_6_questions[COURSE_QUESTIONS] = {
      {"the workers' steps add up, and each was computed at old weights", "the workers run out of batches",
       "the centre takes the mean of the workers"},
      'a',
-     "n workers push n whole steps for one round. ADAG divides each by the window, elastic averaging takes a part."},
+     "n workers push n whole windows in a round. ADAG divides each by the window, elastic averaging takes a part."},
     {"Two runs with the same seed, data and number of workers end with different weights. What makes them equal?",
      {"a smaller learning rate", "replaying the recorded order of exchanges", "more epochs"},
      'b',
@@ -369,8 +369,7 @@ static inline void lesson_6_begin(void)
     course_hints("6.a", "Imagine a spring between the worker and the centre. Which way does it pull each of them?",
                  "Both move by the same amount, in opposite directions. The amount is measured before anything moves.",
                  "Keep the amount, alpha times the difference, in a variable. Then change the worker by it and the "
-                 "centre by "
-                 "it, with opposite signs.");
+                 "centre by it, with opposite signs.");
     course_hints("6.b",
                  "Commit i is the (i + 1)-th of all. How many of those before it were in the weights that its sender "
                  "had?",

@@ -129,7 +129,8 @@ static const course_question lesson_7_questions[COURSE_QUESTIONS] = {
      {"5", "1", "2", "It depends on which host answers first"},
      'b',
      "ada holds ranks 0 to 3, so rank 5 is the second rank on bob, and local ranks count from 0."},
-    {"In an sbatch script on 4 nodes stands one line without kolorun or srun: cifar10_slurm. What happens?",
+    {"A batch script asks for 4 nodes with 8 tasks each. Its one command is cifar10_slurm, without kolorun or srun. "
+     "What happens?",
      {"32 ranks train together", "4 processes train, one on each node", "One process trains, on the first node"},
      'c',
      "A batch script runs once, on the first node of the allocation. Ranks on the others need a launcher."},

@@ -133,23 +133,26 @@ typedef struct lesson_7_job {
     char nodes[32], per_node[32], tasks[32], time[32], signal[32], launch[LESSON_7_LINE];
 } lesson_7_job;
 
-/* Takes the value of "--name=value", "--name value" or "-xvalue" from the line behind #SBATCH. */
+/* Takes the value of "--name=value", "--name value" or "-xvalue", if `line` begins with it. */
 static inline void lesson_7_take(const char *line, const char *name, const char *letter, char value[32])
 {
     size_t length = strlen(name);
     const char *at = NULL;
-    if (!strncmp(line, name, length) && strchr("= \t", line[length])) at = line + length + 1;
+    if (!strncmp(line, name, length) && line[length] && strchr("= \t", line[length])) at = line + length + 1;
     else if (*letter && !strncmp(line, letter, 2)) at = line + 2;
     if (at) snprintf(value, 32, "%.*s", (int)strcspn(at + strspn(at, " \t"), " \t#"), at + strspn(at, " \t"));
 }
 
-static inline void lesson_7_take_option(lesson_7_job *job, const char *line)
+/* Takes the options of a line, from the text behind #SBATCH: one or more, up to a comment. */
+static inline void lesson_7_take_options(lesson_7_job *job, const char *line)
 {
-    lesson_7_take(line, "--nodes", "-N", job->nodes);
-    lesson_7_take(line, "--ntasks-per-node", "", job->per_node);
-    lesson_7_take(line, "--ntasks", "-n", job->tasks);
-    lesson_7_take(line, "--time", "-t", job->time);
-    lesson_7_take(line, "--signal", "", job->signal);
+    for (; *line && *line != '#'; line += strcspn(line, " \t"), line += strspn(line, " \t")) {
+        lesson_7_take(line, "--nodes", "-N", job->nodes);
+        lesson_7_take(line, "--ntasks-per-node", "", job->per_node);
+        lesson_7_take(line, "--ntasks", "-n", job->tasks);
+        lesson_7_take(line, "--time", "-t", job->time);
+        lesson_7_take(line, "--signal", "", job->signal);
+    }
 }
 
 /* Of the commands the one counts that starts the ranks, or names the program. */
@@ -161,18 +164,30 @@ static inline void lesson_7_take_command(lesson_7_job *job, const char *line)
     job->exec = !strncmp(line, "exec ", 5);
 }
 
+/* Reads a line without its end, and appends the lines with which a backslash at the end continues it. */
+static inline bool lesson_7_read_line(FILE *file, char text[LESSON_7_LINE])
+{
+    size_t length = 0;
+    while (file && length + 1 < LESSON_7_LINE && fgets(text + length, (int)(LESSON_7_LINE - length), file)) {
+        length = strcspn(text, "\n");
+        text[length] = '\0';
+        if (!length || *text == '#' || text[length - 1] != '\\') return true;
+        text[length - 1] = ' ';
+    }
+    return length > 0;
+}
+
 static inline bool lesson_7_read_job(const char *path, lesson_7_job *job)
 {
     char text[LESSON_7_LINE];
     FILE *file = fopen(path, "r");
     bool commands = false;
     *job = (lesson_7_job){0};
-    for (int number = 0; file && fgets(text, sizeof text, file); number++) {
-        text[strcspn(text, "\n")] = '\0';
+    for (int number = 0; lesson_7_read_line(file, text); number++) {
         const char *line = text + strspn(text, " \t");
         if (number == 0) job->shebang = !strncmp(text, "#!/", 3);
         if (!strncmp(text, "#SBATCH", 7) && commands) job->late = true;
-        else if (!strncmp(text, "#SBATCH", 7)) lesson_7_take_option(job, text + 7 + strspn(text + 7, " \t"));
+        else if (!strncmp(text, "#SBATCH", 7)) lesson_7_take_options(job, text + 7 + strspn(text + 7, " \t"));
         else if (*line == '#' && strstr(line, "SBATCH")) job->spaced = true;
         else if (*line && *line != '#') commands = true, lesson_7_take_command(job, line);
     }
@@ -180,11 +195,13 @@ static inline bool lesson_7_read_job(const char *path, lesson_7_job *job)
     return file != NULL;
 }
 
-/* Seconds of SLURM's --time: minutes, minutes:seconds, hours:minutes:seconds; 0 for anything else. */
+/* Seconds of SLURM's --time: minutes, minutes:seconds, hours:minutes:seconds, and behind "days-" hours, hours:minutes
+ * or hours:minutes:seconds; 0 for anything else. */
 static inline long lesson_7_seconds(const char *time)
 {
-    long a = 0, b = 0, c = 0;
+    long a = 0, b = 0, c = 0, days = 0;
     int used = 0, count = sscanf(time, "%ld:%ld:%ld", &a, &b, &c);
+    if (sscanf(time, "%ld-%ld:%ld:%ld", &days, &a, &b, &c) >= 2) return ((24 * days + a) * 60 + b) * 60 + c;
     if (count == 3 && sscanf(time, "%ld:%ld:%ld%n", &a, &b, &c, &used) == 3 && !time[used])
         return 3600 * a + 60 * b + c;
     if (count == 2 && sscanf(time, "%ld:%ld%n", &a, &b, &used) == 2 && !time[used]) return 60 * a + b;
@@ -231,7 +248,7 @@ static inline const char *lesson_7_wrong_signal(const lesson_7_job *job, bool sr
     if (!*job->signal)
         return "no signal is asked for: without --signal, SLURM ends the job at its limit without warning time.";
     if (!term || before != 120) return "expected the signal TERM, 120 seconds before the limit.";
-    if (srun && to_shell)
+    if (srun && to_shell && !job->exec)
         return "B: sends the signal to the script's shell alone, and srun never gets it. Leave B: out.";
     if (srun) return NULL;
     if (!to_shell)
@@ -263,7 +280,7 @@ static inline const char *lesson_7_wrong_launch(const lesson_7_job *job)
     if (kolorun && ranks && ranks != 32)
         return "-np asks for fewer or more ranks than the allocation has tasks: 4 x 8. Without -np, kolorun takes them "
                "all.";
-    if (srun && !strstr(job->launch, "--mpi=pmi"))
+    if (srun && !strstr(job->launch, "--mpi=pmi") && !strstr(job->launch, "--mpi pmi"))
         return "srun alone starts 32 programs that do not find each other. Add --mpi=pmix.";
     if (!strstr(job->launch, "--checkpoint")) return "the program saves nothing before its end. Add --checkpoint FILE.";
     return lesson_7_wrong_signal(job, srun);

@@ -94,8 +94,8 @@ static inline void lesson_8_hints(void)
         "8.a", "Draw a line of time: now, the end of the next step, the end of the one after it, the saved file.",
         "If you say stop now, one more step runs. If you do not, when is your next chance, and when would the file "
         "be complete then?",
-        "Say stop if waiting for the next chance would make the file come after the limit. Two steps and the saving "
-        "come after `used` then.");
+        "Compare the limit with the time at which the file would be complete if you waited for the next chance. Count "
+        "the steps that run until then.");
     course_hints("8.b",
                  "What is the accuracy of 10 images of which 9 are right, and 400 of which 380 are right, together?",
                  "Two numbers must be known of all ranks before anything is divided.",

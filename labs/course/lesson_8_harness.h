@@ -240,16 +240,20 @@ static inline void challenge_table(void)
     }
 }
 
-/* Says whether an attempt beats the first one by more than chance. */
+/* Says whether an attempt beats the first one by more than the chance of the test images. The chance of a run, which
+ * makes other updates each time, is not in it. */
 static inline void challenge_verdict(const challenge_attempt *first, const challenge_attempt *second)
 {
     double points = 100 * (second->accuracy - first->accuracy);
     if (isnan(points)) printf("One of the two has no score yet.\n");
     else if (challenge_within_noise(first, second))
-        printf("%+.2f points: the two differ by less than two standard errors, so this may be chance.\n", points);
+        printf("%+.2f points: the two differ by less than two standard errors of the difference, so this may be "
+               "chance.\n",
+               points);
     else
-        printf("%+.2f points: %s than the first attempt, by more than chance.\n", points,
-               points > 0 ? "better" : "worse");
+        printf("%+.2f points: %s than the first attempt, by more than the chance of the test images. Runs of the same "
+               "program differ, too: repeat both to be sure.\n",
+               points, points > 0 ? "better" : "worse");
 }
 
 /* Draws the accuracy of all attempts. */

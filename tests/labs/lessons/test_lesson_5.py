@@ -1,4 +1,5 @@
 """Lesson 5's exercises: right answers pass, and wrong ones get the sentence that names the mistake."""
+import json
 import os
 
 import pytest
@@ -99,6 +100,11 @@ def test_a_right_queue(kernel):
     last = "q->batch[(q->first + QUEUE_CAPACITY - q->count++) % QUEUE_CAPACITY] = batch; return true;"
     take = "*batch = q->batch[q->first]; q->first = (q->first + QUEUE_CAPACITY - 1) % QUEUE_CAPACITY; return q->count-- > 0;"
     assert check_queue(kernel, FULL + last, EMPTY + take) == "Exercise 5.a: passed.\n", "the other way round the array"
+    shift = "*batch = q->batch[0]; memmove(q->batch, q->batch + 1, --q->count * sizeof(int)); return true;"
+    assert check_queue(kernel, FULL + "q->batch[q->count++] = batch; return true;",
+                       EMPTY + shift) == "Exercise 5.a: passed.\n", "the batches move up"
+    take = "*batch = q->batch[q->first++ % QUEUE_CAPACITY]; q->count--; return true;"
+    assert check_queue(kernel, FULL + ADD, EMPTY + take) == "Exercise 5.a: passed.\n", "`first` counts on"
 
 
 def check_server(kernel, serve, work):
@@ -119,6 +125,28 @@ def test_a_wrong_server(kernel, name):
 def test_a_right_server(kernel):
     """Also after wrong ones, whose messages are gone."""
     assert check_server(kernel, SERVER, WORKER) == "[0] Exercise 5.b: passed.\n"
+    poll = ("int from = 1; while (!kolo_probe(from)) from = from % (kolo_size() - 1) + 1;"
+            "kolo_receive(gradient, count, .from = from);")
+    assert check_server(kernel, poll + UPDATE + ANSWER.replace("sender.from", "from"), WORKER) == "[0] Exercise 5.b: passed.\n"
+
+
+EVENTS = [(1005, "forward", 1), (1005, "step", 4), (1005, "input", 1), (1001, "input", 3), (1006, "input", 4), (1006, "step", 9)]
+
+
+def test_the_input_of_other_threads_is_no_bubble(kernel, tmp_path):
+    """A timeline numbers its rows from 1001."""
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps({"traceEvents": [{"tid": t, "cat": c, "dur": d} for t, c, d in EVENTS]}))
+    assert kernel.run(f'lesson_5_bubbles("queue", "{trace}");').stdout.endswith(" 25 % of the devices' time is input\n")
+
+
+def test_the_fastest_way_is_read(kernel, tmp_path):
+    table = tmp_path / "ways.txt"
+    table.write_text("batches of 32 images on 4 devices, 2 threads; waiting in milliseconds a step\n"
+                     + "".join(f"{name:28}{rate:8} {speed_up:8}\n" for name, rate, speed_up in
+                               (("one device", 246, 9), ("kuza55 make_parallel", 227, 0.93), ("kolo_mirrored()", 397, 1.62))))
+    assert kernel.run(f'printf("%g", lesson_5_fastest("{table}"));').stdout == "1.62"
+    assert "Run the cell that writes it first" in kernel.run('printf("%g", lesson_5_fastest("none.txt"));').stdout
 
 
 def test_the_notebook_has_the_answers_blank_and_the_solution_has_them():

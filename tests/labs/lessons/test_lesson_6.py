@@ -87,6 +87,14 @@ def test_a_wrong_elastic_update(kernel, name):
 
 def test_a_right_elastic_update(kernel):
     assert check_elastic(kernel, RIGHT) == "Exercise 6.a: passed.\n"
+    mixed = "float old = x[i]; x[i] = (1 - alpha) * old + alpha * c[i]; c[i] = (1 - alpha) * c[i] + alpha * old; (void)d;"
+    assert check_elastic(kernel, mixed) == "Exercise 6.a: passed.\n", "weighted means"
+    assert check_elastic(kernel, "c[i] += d; x[i] += -d;") == "Exercise 6.a: passed.\n", "the centre first"
+
+
+def test_a_comparison_without_a_guess_hides_what_came(kernel):
+    assert "3" not in kernel.run('lesson_6_compare("Workers:", 0, 3);').stdout
+    assert kernel.run('lesson_6_compare("Workers:", 2, 3);').stdout == "Workers: 3. Your guess of 2 is too low.\n"
 
 
 def check_server(kernel, code):

@@ -50,7 +50,12 @@ JOBS = [
     (SRUN.replace("TERM@", "B:TERM@"), "srun never gets it"),
     (GOOD + "\nif", "bash cannot read the script"),
     (GOOD.replace("--nodes=4", "-N 4").replace("--time=30", "-t 0:30:00"), "Exercise 7.b: passed."),
+    (GOOD.replace("--nodes=4\n#SBATCH ", "--nodes=4 ") + " # all ranks", "Exercise 7.b: passed."),
+    (GOOD.replace("--time=30", "--time 0-00:30:00").replace("90 cifar", "90 \\\n    cifar"), "Exercise 7.b: passed."),
+    (GOOD.replace("--time=30", "--time=0-30"), "expected a limit of 30 minutes"),
+    (GOOD.replace("--nodes=4", "--nodes"), "nothing asks for nodes"),
     (SRUN, "Exercise 7.b: passed."),
+    (SRUN.replace("TERM@", "B:TERM@").replace("srun --mpi=", "exec srun --mpi "), "Exercise 7.b: passed."),
 ]
 
 GATHER = """

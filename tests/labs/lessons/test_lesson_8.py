@@ -19,6 +19,7 @@ STOPS = [  # (the condition, a part of the message)
     ("used + 3 * step + save > limit", "It stops too early"),
     ("used + 2 * step + save >= limit", "It stops too early"),
     ("limit - used < 2 * step + save", "Exercise 8.a: passed."),
+    ("!(used + step + step + save <= limit)", "Exercise 8.a: passed."),
 ]
 
 SUMS = "double sums[2] = {correct, count}; kolo_allreduce(sums, 2);"
@@ -35,6 +36,10 @@ AVERAGES = [
      "0/0 is not a number"),
     ("if (kolo_rank() == 0) { " + SUMS + " } return correct / count;", "The ranks did not make the same calls"),
     (SUMS + "return sums[0] / sums[1];", "Exercise 8.b: passed."),
+    (SUMS.replace("double", "float") + "return sums[0] / sums[1];", "Exercise 8.b: passed."),
+    ("kolo_allreduce(&correct, 1); kolo_allreduce(&count, 1); return correct / count;", "Exercise 8.b: passed."),
+    ("double all[8], mine[2] = {correct, count}; kolo_allgather(mine, 2, all);"
+     "return (all[0] + all[2] + all[4] + all[6]) / (all[1] + all[3] + all[5] + all[7]);", "Exercise 8.b: passed."),
 ]
 
 LOOP = """int best = %s; double highest = %s;
