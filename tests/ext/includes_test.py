@@ -8,8 +8,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # From the bottom up; CONTRIBUTING.md repeats it. A folder includes itself and the folders before it, nothing else.
 ORDER = ["core", "show", "losses", "optimizers", "link", "comm", "plan", "layers", "backend", "runtime", "whatif", "data", "model", "fetch",
          "topology", "engine", "strategy", "replica", "training", "saving", "callbacks"]
-# kolorun is a program of its own: it includes core/, and nothing includes it.
-PROGRAMS = {"launch": {"core"}}
+# kolorun and kolo-board are programs of their own: kolorun includes core/, and nothing includes either.
+PROGRAMS = {"launch": {"core"}, "board": set()}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"(\w+)/([^"]+)"', re.MULTILINE)
 
 
