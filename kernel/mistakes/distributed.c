@@ -253,12 +253,24 @@ static bool runs(const look *l)
     return any || has_word(l, 0, l->c->tokens.count, "main");
 }
 
-/* Every rank receives before any of them sends? */
+/* Is it in a branch or loop that not all ranks go through? */
 static bool under_condition(const look *l, size_t at)
 {
     for (size_t i = 0; i < at; i++) {
-        if (!is(l, i, "if") || !is(l, i + 1, "(") || !tells_ranks_apart(l, i + 2, after_group(l, i + 1))) continue;
+        bool head = is(l, i, "if") || is(l, i, "for") || is(l, i, "while");
+        if (!head || !is(l, i + 1, "(") || !tells_ranks_apart(l, i + 2, after_group(l, i + 1))) continue;
         if (after_statement(l, i) > at) return true;
+    }
+    return false;
+}
+
+/* Does every rank that runs the cell execute this call? Only some ranks may call a function other than main(). */
+static bool all_ranks_execute(const look *l, size_t at)
+{
+    for (size_t i = 0; i < l->c->count; i++) {
+        const piece *p = &l->c->pieces[i];
+        if (at < p->first || at >= p->last) continue;
+        return (p->kind != PIECE_FUNCTION || has_word(l, p->first, at, "main")) && !under_condition(l, at);
     }
     return false;
 }
@@ -279,7 +291,7 @@ static void look_at_messages(const look *l)
              format_text("the rank that it comes from must call %s(), in the same cell",
                          *name == 'k' ? "kolo_send" : "MPI_Send"));
         free(name);
-    } else if (receive != none && receive < send && !under_condition(l, receive) && !under_condition(l, send) &&
+    } else if (receive != none && receive < send && all_ranks_execute(l, receive) && all_ranks_execute(l, send) &&
                (is(l, receive, "MPI_Recv") || is(l, receive, "kolo_receive"))) {
         warn(l, receive, copy_of("every rank waits in this receive before any of them sends, for ever"),
              copy_of("let some ranks send first, by an if on the rank, or use MPI_Sendrecv()"));

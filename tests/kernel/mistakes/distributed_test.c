@@ -86,6 +86,10 @@ static void correct_forms_meet_silence(void **state)
         "void give(int to) { MPI_Send(&x, 1, t, to, 0, c); }",
         "MPI_Sendrecv(&x, 1, t, next, 0, &y, 1, t, last, 0, c, s);",
         "MPI_Irecv(&y, 1, t, last, 0, c, &q);\nMPI_Send(&x, 1, t, next, 0, c);",
+        "int serve(float *x)\n{\n    kolo_receive(x, 4, 1);\n    return kolo_send(x, 4, 1);\n}\nif (kolo_rank() == 0) "
+        "serve(x);\nprintf(\"%f\\n\", x[0]);",
+        "for (int i = 1; i < kolo_size() && kolo_rank() == 0; i++) kolo_receive(x, 4, i);\nif (kolo_rank() > 0) "
+        "kolo_send(x, 4, 0);",
         "if (.rank == 2) kolo_barrier();",
         "struct shape s = {.rank = 2}; if (s.rank == 2) kolo_barrier();",
         "kolo_compile(m, .optimizer = kolo_distributed(kolo_adam()));\n"
