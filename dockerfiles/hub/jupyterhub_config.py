@@ -44,7 +44,8 @@ c.Authenticator.allow_all = True
 c.Spawner.default_url = "/lab/tree/Start_Here.ipynb"
 c.Spawner.cpu_limit = float(os.environ.get("CPUS", "2"))
 c.Spawner.mem_limit = os.environ.get("MEMORY", "4G")
-c.Spawner.start_timeout = 120
+# Thirty that start at once on one machine are slow.
+c.Spawner.start_timeout = c.Spawner.http_timeout = 180
 c.Spawner.args = ["--MultiKernelManager.default_kernel_name=kolo"]
 c.Spawner.environment = {"KOLO_GPU_DEVICES": os.environ.get("KOLO_GPU_DEVICES", "8")}
 

@@ -95,7 +95,7 @@ def test_a_learner_logs_in(tmp_path):
         with pytest.raises(urllib.error.HTTPError, match="403"):
             log_in(Browser(browser.base), "ada", "wrong")
         log_in(browser, "ada", "of the class")
-        assert patience.until(lambda: browser.reachable("/user/ada/api/kernelspecs"), 180), (tmp_path / "log").read_text()[-2000:]
+        assert patience.until(lambda: browser.reachable("/user/ada/api/kernelspecs"), 240, pause=1), (tmp_path / "log").read_text()[-2000:]
         assert '"kolo"' in browser.ask("/user/ada/api/kernelspecs")
         assert (tmp_path / "homes/ada/kolo/Start_Here.ipynb").exists()
         browser.ask("/user/ada/lab")
