@@ -2,6 +2,7 @@
 #ifndef KERNEL_BUILD_H
 #define KERNEL_BUILD_H
 
+#include "result.h"
 #include "session.h"
 
 /* A function of an earlier cell, or of this one, that cannot run as things will be, and why. */

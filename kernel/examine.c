@@ -4,6 +4,8 @@
 #include "build.h"
 #include "cells/declared.h"
 #include "cells/dependents.h"
+#include "print.h"
+#include "sources.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #include "expressions.h"
+#include "run.h"
 
 #include <stdlib.h>
 #include <string.h>

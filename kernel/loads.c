@@ -2,7 +2,7 @@
  * What only ran, and what was defined anew since, is forgotten with its file, so that a long session stays small.
  * Read first: session.h, cells/symbols.h. */
 #define _GNU_SOURCE
-#include "session.h"
+#include "loads.h"
 
 #include <search.h>
 #include <stdlib.h>

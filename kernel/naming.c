@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "build.h"
 #include "worker/protocol.h"
+#include "session_worker.h"
 
 #include <stdlib.h>
 #include <string.h>

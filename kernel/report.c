@@ -1,65 +1,14 @@
-/* What to say of a cell that did not return: what happened, at which line of which cell, how it got there, and what was
- * lost. Read first: session.h, worker/protocol.h. */
+/* What to say of a cell that did not return: what happened, at which line of which cell, and how it got there. Read
+ * first: report.h, worker/protocol.h. */
 #define _GNU_SOURCE
-#include "session.h"
-#include "ending.h"
-#include "outs.h"
+#include "report.h"
+#include "sources.h"
 #include "worker/checks.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void result_free(result *r)
-{
-    free(r->name);
-    free(r->value);
-    text_free(&r->traceback);
-    json_decref(r->payload);
-    *r = (result){0};
-}
-
-result error_result(const char *name, const char *format, ...)
-{
-    va_list arguments;
-    char *sentence = NULL;
-    va_start(arguments, format);
-    if (vasprintf(&sentence, format, arguments) < 0) sentence = copy_of(name);
-    va_end(arguments);
-    result r = {.failed = true, .name = copy_of(name), .value = sentence};
-    text_addf(&r.traceback, "\033[1;31m%s:\033[0m %s", name, sentence);
-    return r;
-}
-
-char *source_line_of(void *closure, const char *name, unsigned line)
-{
-    const session *s = closure;
-    const char *text_found = NULL;
-    char *file = NULL;
-    for (size_t i = s->source_count; i-- > 0 && !text_found;) {
-        if (!strcmp(s->sources[i].name, name)) text_found = s->sources[i].text;
-    }
-    if (!text_found) text_found = file = read_whole_file(name);
-    for (unsigned i = 1; text_found && i < line; i++) {
-        text_found = strchr(text_found, '\n');
-        if (text_found) text_found++;
-    }
-    char *copy = text_found ? copy_of_bytes(text_found, line ? strcspn(text_found, "\n") : strlen(text_found)) : NULL;
-    free(file);
-    return copy;
-}
-
-cell_fate fate_of(void *closure, const char *cell_name)
-{
-    const session *s = closure;
-    for (size_t i = s->source_count; i-- > 0;) {
-        const source *one = &s->sources[i];
-        if (!strcmp(one->name, cell_name) && one->serial)
-            return !one->ran ? FATE_FAILED : one->reset ? FATE_RESET : FATE_RAN;
-    }
-    return FATE_UNKNOWN;
-}
 
 typedef struct place {
     char *function, *file; /* "f", "In[3]" */
@@ -185,19 +134,6 @@ static void add_backtrace(session *s, const char *frames, size_t size, text *int
         place_free(&p);
     }
     free(last);
-}
-
-static void add_variable(entity *e, void *closure)
-{
-    text *into = closure;
-    if (e->kind != ENTITY_VARIABLE || !e->link || into->size > 600 || outs_name(e->name)) return;
-    text_addf(into, "%s%s", into->size ? ", " : "", into->size > 560 ? "…" : e->name);
-}
-
-static void mark_lost(entity *e, void *closure)
-{
-    (void)closure;
-    e->lost = e->kind == ENTITY_VARIABLE && e->link;
 }
 
 static const char *signal_sentence(int number)
@@ -473,23 +409,15 @@ char *place_of_frames(session *s, const char *frames, size_t size)
     return found;
 }
 
-void add_loss(session *s, text *into)
+result load_failure(const char *why)
 {
-    text lost = {0};
-    symbols_each(s->symbols, add_variable, &lost);
-    symbols_each(s->symbols, mark_lost, NULL);
-    bool up = replace_worker(s, false);
-    text_addf(into, "\nThe process that ran the cells is gone%s; functions, types and includes are kept.",
-              up ? " and a new one has taken its place" : "");
-    if (lost.size) text_addf(into, "\nLost, and zero until their cells are run again: %s", lost.data);
-    text_free(&lost);
-}
-
-result ending_result(session *s, bool survived)
-{
-    ended e = ending_of(&s->machine, !survived);
-    result r = ended_result(s, &e);
-    if (!survived) add_loss(s, &r.traceback);
-    s->machine.forced = s->machine.stopped = false;
-    return r;
+    const char *symbol = strstr(why, "undefined symbol: ");
+    const char *reason = strstr(why, ".so: "); /* after the path */
+    if (!symbol) return error_result("LinkError", "the cell cannot be loaded: %s", reason ? reason + 5 : why);
+    symbol += strlen("undefined symbol: ");
+    int size = (int)strcspn(symbol, " ,\n");
+    return error_result("LinkError",
+                        "'%.*s' is declared but not defined, neither in a cell nor in a loaded library "
+                        "(%%ldflags -lNAME loads one)",
+                        size, symbol);
 }

@@ -8,11 +8,17 @@
 #include "cells/needs.h"
 #include "cells/packing.h"
 #include "cells/spelling.h"
-#include "debug/debugger.h"
 #include "debug/expression.h"
 #include "outs.h"
 #include "ranks/ranks.h"
 #include "trial.h"
+#include "loads.h"
+#include "lock.h"
+#include "print.h"
+#include "report.h"
+#include "run.h"
+#include "search_path.h"
+#include "session_worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,20 +54,6 @@ static const char *library_for(const names *wanted)
         openmp |= !strncmp(name, "__kmpc_", 7) || !strncmp(name, "omp_", 4);
     }
     return mpi ? (openmp ? "libmpi.so.40:libomp.so.5" : "libmpi.so.40") : openmp ? "libomp.so.5" : "";
-}
-
-result load_failure(session *s, const char *why)
-{
-    const char *symbol = strstr(why, "undefined symbol: ");
-    (void)s;
-    const char *reason = strstr(why, ".so: "); /* after the path */
-    if (!symbol) return error_result("LinkError", "the cell cannot be loaded: %s", reason ? reason + 5 : why);
-    symbol += strlen("undefined symbol: ");
-    int size = (int)strcspn(symbol, " ,\n");
-    return error_result("LinkError",
-                        "'%.*s' is declared but not defined, neither in a cell nor in a loaded library "
-                        "(%%ldflags -lNAME loads one)",
-                        size, symbol);
 }
 
 /* The worker could not load the cell, which has done nothing yet, because of what an earlier one has done to it: its
@@ -132,7 +124,7 @@ bool build_and_load(build *b, char **path, result *r)
         loaded && s->machine.last.code != 0 && strstr(s->machine.payload, ".so: cannot open shared object file:");
     if (up && (!loaded || cut_off)) loaded = load_in_new_worker(s, &payload, !loaded, r);
     if (loaded && s->machine.last.code != 0) {
-        *r = load_failure(s, s->machine.payload);
+        *r = load_failure(s->machine.payload);
         loaded = false;
     }
     if (loaded) loads_add(s, *path, &payload, b->assembly.size > 0);
@@ -440,7 +432,7 @@ static char *straightened(session *s, const char *code, const char *name, origin
 
 result run_shown(session *s, const char *code, const char *shown, const char *name)
 {
-    char *renamed = strcmp(name, "Out") ? outs_named(s, code) : NULL;
+    char *renamed = strcmp(name, "Out") ? outs_named(s, code, run_c) : NULL;
     if (renamed) code = renamed;
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
     s->sources[s->source_count++] = (source){.name = copy_of(name), .text = copy_of(shown), .serial = s->serial + 1};
@@ -464,55 +456,4 @@ result run_shown(session *s, const char *code, const char *shown, const char *na
 result run_c(session *s, const char *code, const char *name)
 {
     return run_shown(s, code, code, name);
-}
-
-bool ensure_worker(session *s)
-{
-    if (machine_has_worker(&s->machine)) return true;
-    if (s->machine.unreported) {
-        s->machine.unreported = false;
-        result r = ending_result(s, false);
-        print_error(s, r.traceback.data);
-        print_error(s, "\n");
-        result_free(&r);
-        return machine_has_worker(&s->machine);
-    }
-    bool up = machine_start_worker(&s->machine) && loads_again(s);
-    headers_lost(s->symbols);
-    if (up) debug_worker_started(s->debugger);
-    return up;
-}
-
-bool replace_worker(session *s, bool gently)
-{
-    machine_stop_worker(&s->machine, gently);
-    s->machine.worker = 0;
-    s->machine.starting = s->machine.unreported = false;
-    return ensure_worker(s);
-}
-
-result run_program_in_worker(session *s, char *const *arguments, int *status)
-{
-    text payload = {0};
-    for (; *arguments; arguments++) text_add_bytes(&payload, *arguments, strlen(*arguments) + 1);
-    *status = 0;
-    result r = {0};
-    bool up = ensure_worker(s);
-    outcome o = OUTCOME_ENDED;
-    cell_waits(s);
-    if (up) o = machine_run(&s->machine, MESSAGE_SHELL, payload.data, payload.size, s->allow_stdin);
-    cell_goes_on(s);
-    if (!up) {
-        r = error_result("WorkerError", "the process that runs cells cannot be started");
-    } else if (o == OUTCOME_ENDED) {
-        r = ending_result(s, false);
-    } else if (s->machine.last.number != ENDING_PROGRAM) {
-        r = ending_result(s, true);
-    } else if (s->machine.culled) {
-        r = error_result("ResourceError", "%s", s->machine.culled);
-    } else {
-        *status = s->machine.last.code;
-    }
-    text_free(&payload);
-    return r;
 }

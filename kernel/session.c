@@ -7,6 +7,9 @@
 #include "magics/magics.h"
 #include "outs.h"
 #include "ranks/ranks.h"
+#include "loads.h"
+#include "lock.h"
+#include "search_path.h"
 
 #include <libgen.h>
 #include <limits.h>
@@ -123,20 +126,6 @@ static void open_history(session *s)
     free(path);
 }
 
-char *in_path(const char *name)
-{
-    const char *path = getenv("PATH");
-    char *copy = copy_of(path ? path : ""), *rest, *found = NULL;
-    for (char *one = strtok_r(copy, ":", &rest); one && !found; one = strtok_r(NULL, ":", &rest)) {
-        found = format_text("%s/%s", one, name);
-        if (access(found, X_OK) == 0) continue;
-        free(found);
-        found = NULL;
-    }
-    free(copy);
-    return found;
-}
-
 /* With it a sanitizer's report names lines. */
 static void add_symbolizer(names *environment)
 {
@@ -219,6 +208,7 @@ session *session_open(const front *f, const char *executable, char **problem)
 {
     session *s = need_zeroed(sizeof *s);
     s->front = *f;
+    s->magics = magics_table;
     machine_blank(&s->machine); /* session_close() follows whatever fails */
     s->compiler.input = -1;
     pthread_mutex_init(&s->busy, NULL);
@@ -295,40 +285,6 @@ void session_close(session *s)
     free(s);
 }
 
-void print_out(session *s, const char *words)
-{
-    output_add(&s->out, 1, words, strlen(words));
-}
-
-void print_error(session *s, const char *words)
-{
-    output_add(&s->out, 2, words, strlen(words));
-}
-
-static bool read_worker(void *closure, uint64_t address, size_t size, void *into)
-{
-    session *s = closure;
-    if (machine_peek(&s->machine, address, size) != OUTCOME_ANSWER || s->machine.last.code ||
-        s->machine.payload_size < size)
-        return false;
-    memcpy(into, s->machine.payload, size);
-    return true;
-}
-
-/* "f" for f$1, which is what the linker knows a cell's function as. */
-static char *function_of_worker(void *closure, uint64_t address)
-{
-    session *s = closure;
-    if (machine_ask(&s->machine, MESSAGE_NAME, &address, sizeof address) != OUTCOME_ANSWER || s->machine.last.code)
-        return NULL;
-    return copy_of_bytes(s->machine.payload, strcspn(s->machine.payload, "$"));
-}
-
-memory worker_memory(session *s)
-{
-    return (memory){.read = read_worker, .function_at = function_of_worker, .closure = s};
-}
-
 static void publish_error(session *s, const result *r, json_t *lines)
 {
     json_t *content = json_pack("{s:s, s:s, s:O}", "ename", r->name, "evalue", r->value, "traceback", lines);
@@ -336,18 +292,6 @@ static void publish_error(session *s, const result *r, json_t *lines)
     if (dump) output_publish(&s->out, "error", dump);
     free(dump);
     json_decref(content);
-}
-
-json_t *traceback_lines(const result *r)
-{
-    json_t *lines = json_array();
-    char *copy = copy_of(r->traceback.data ? r->traceback.data : r->value), *rest;
-    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        json_t *one = json_string(line);
-        json_array_append_new(lines, one ? one : json_string("?"));
-    }
-    free(copy);
-    return lines;
 }
 
 static json_t *reply_of(session *s, const result *r, const char *user_expressions)

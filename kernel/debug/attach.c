@@ -120,3 +120,16 @@ json_t *set_breakpoints(debugger *d, const char *path)
                                   "breakpoints", json_object_get(d->places.breakpoints, path));
     return adapter_ask(d->adapter, "setBreakpoints", arguments, PATIENCE);
 }
+
+void debug_worker_started(debugger *d)
+{
+    if (!d->on) return;
+    if (d->s->machine.worker <= 0) machine_ask(&d->s->machine, MESSAGE_RESOLVE, "", 0);
+    pthread_mutex_lock(&d->lock);
+    bool was_stopped = d->stopped;
+    free(d->problem);
+    d->problem = attach(d);
+    if (was_stopped)
+        publish_event(d, "continued", json_pack("{s:I, s:b}", "threadId", d->thread, "allThreadsContinued", 1));
+    pthread_mutex_unlock(&d->lock);
+}

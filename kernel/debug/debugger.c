@@ -1,6 +1,7 @@
 /* The debugger's life, and what it does around each cell. See debugger.h. */
 #define _GNU_SOURCE
 #include "debug/state.h"
+#include "print.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,19 +79,6 @@ void debug_cell_ended(debugger *d)
         d->stopped = false;
         publish_event(d, "continued", json_pack("{s:I, s:b}", "threadId", d->thread, "allThreadsContinued", 1));
     }
-    pthread_mutex_unlock(&d->lock);
-}
-
-void debug_worker_started(debugger *d)
-{
-    if (!d->on) return;
-    if (d->s->machine.worker <= 0) machine_ask(&d->s->machine, MESSAGE_RESOLVE, "", 0);
-    pthread_mutex_lock(&d->lock);
-    bool was_stopped = d->stopped;
-    free(d->problem);
-    d->problem = attach(d);
-    if (was_stopped)
-        publish_event(d, "continued", json_pack("{s:I, s:b}", "threadId", d->thread, "allThreadsContinued", 1));
     pthread_mutex_unlock(&d->lock);
 }
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "help/help_page.h"
 #include "values/running.h"
+#include "session_worker.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,21 +1,14 @@
 /* Magics about what surrounds the cells: %cd, %pwd, %env, %%sh. See magics.h. */
 #define _GNU_SOURCE
 #include "magics/magics.h"
+#include "print.h"
+#include "session_worker.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* For #include "mine.h". The folders before stay: the session's includes are sought again with every cell. */
-void look_here_for_headers(session *s)
-{
-    char *folder = machine_folder(&s->machine), *flag = format_text("-iquote%s", folder);
-    use_flags(s, &(names){.items = &flag, .count = 1});
-    free(flag);
-    free(folder);
-}
 
 /* The one word, or all of the line when it is several without quotes: `%cd My Documents`. */
 static char *whole_line(const char *words)
@@ -71,7 +64,7 @@ result magic_cd(session *s, const char *words, const char *name)
 result magic_pwd(session *s, const char *words, const char *name)
 {
     (void)name;
-    if (*words) return usage_result("pwd", false);
+    if (*words) return usage_result(s, "pwd", false);
     ensure_worker(s);
     char *folder = machine_folder(&s->machine), *line = format_text("%s\n", folder);
     print_out(s, line);
@@ -192,7 +185,7 @@ result magic_env(session *s, const char *words, const char *name)
     char *variable = copy_of_bytes(words, size), *value = NULL;
     result r = {0};
     if ((*variable || *rest || unset) && (!is_name(variable) || (unset && *rest))) {
-        r = usage_result("env", false);
+        r = usage_result(s, "env", false);
     } else if (unset) {
         set_session_variable(s, variable, NULL);
     } else if (!*rest) {
@@ -215,7 +208,7 @@ result magic_env(session *s, const char *words, const char *name)
 result cell_sh(session *s, const char *words, const char *body, const char *name)
 {
     (void)name;
-    if (*words || !body[strspn(body, " \t\r\n")]) return usage_result("sh", true);
+    if (*words || !body[strspn(body, " \t\r\n")]) return usage_result(s, "sh", true);
     char *arguments[] = {access("/bin/bash", X_OK) ? "/bin/sh" : "/bin/bash", "-c", (char *)(uintptr_t)body, NULL};
     int status;
     result r = run_program_in_worker(s, arguments, &status);

@@ -5,6 +5,7 @@
 #include "magics/magics.h"
 #include "worker/checks.h"
 #include "worker/protocol.h"
+#include "report.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -4,6 +4,11 @@
 #include "mistakes/link_words.h"
 #include "cells/split.h"
 #include "magics/magics.h"
+#include "lock.h"
+#include "print.h"
+#include "run.h"
+#include "session_worker.h"
+#include "sources.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include "magics/magics.h"
 #include "ranks/ranks.h"
+#include "print.h"
+#include "run.h"
+#include "session_worker.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -46,7 +49,7 @@ static result timed(session *s, const char *code, const char *name)
 
 result magic_time(session *s, const char *words, const char *name)
 {
-    if (!*words) return usage_result("time", false);
+    if (!*words) return usage_result(s, "time", false);
     char *code = in_place(s, words, 0, NULL);
     result r = timed(s, code, name);
     free(code);
@@ -340,7 +343,7 @@ static result measure(session *s, const measuring *m, const char *setup, const c
 result magic_timeit(session *s, const char *words, const char *name)
 {
     measuring m;
-    if (!read_options(words, &m) || !*m.rest) return usage_result("timeit", false);
+    if (!read_options(words, &m) || !*m.rest) return usage_result(s, "timeit", false);
     char *shown = in_place(s, words, (size_t)(m.rest - words), NULL), *body = shown;
     while (*body == '\n') body++;
     result r = is_open(body) ? refuse_open(s, shown, name) : measure(s, &m, "", body, s->word_line, shown, name);
@@ -352,7 +355,7 @@ result cell_timeit(session *s, const char *words, const char *body, const char *
 {
     measuring m;
     const char *first = body + strspn(body, " \t\r\n");
-    if (!read_options(words, &m) || !*first) return usage_result("timeit", true);
+    if (!read_options(words, &m) || !*first) return usage_result(s, "timeit", true);
     if (first[0] == '%' && first[1] == '%')
         return error_result("UsageError", "%%%%timeit measures C; %%%%time can stand above another magic's line");
     size_t offset = (size_t)(m.rest - words);

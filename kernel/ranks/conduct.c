@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "patience.h"
 #include "ranks/ranks.h"
+#include "lock.h"
+#include "print.h"
 
 #include <libgen.h>
 #include <stdio.h>

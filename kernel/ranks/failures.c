@@ -2,6 +2,8 @@
  */
 #define _GNU_SOURCE
 #include "ranks/ranks.h"
+#include "print.h"
+#include "report.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -72,7 +74,7 @@ static result failure_of(ranks *r, const peer *p)
         return error_result("RankError",
                             "no message for 4 seconds: its process on %s was stopped, or the network connection is cut",
                             p->host ? p->host : "its host");
-    if (p->end.ending < 0) return load_failure(r->s, p->end.frames);
+    if (p->end.ending < 0) return load_failure(p->end.frames);
     if (!p->end.survived && p->end.ending == ENDING_SIGNAL && p->end.code == SIGSTOP)
         return error_result("RankError", "its process was stopped, and ended for that");
     return ended_result(r->s, &p->end);
@@ -162,4 +164,17 @@ result ranks_interrupted(ranks *r)
     }
     free(which);
     return e;
+}
+
+void ranks_tend(session *s)
+{
+    if (!ranks_live(s)) return;
+    ranks *r = s->ranks;
+    ranks_turn(r, 0);
+    result why = {0};
+    if (!ranks_failed(r, &why)) return;
+    char *line = format_text("%s\n", why.traceback.data);
+    print_error(s, line);
+    free(line);
+    result_free(&why);
 }

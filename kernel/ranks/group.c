@@ -1,6 +1,9 @@
 /* Hearing and ending the ranks. Read first: ranks.h. */
 #define _GNU_SOURCE
 #include "ranks/ranks.h"
+#include "lock.h"
+#include "print.h"
+#include "report.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -280,17 +283,4 @@ int ranks_watch(const session *s)
     size_t size = sizeof descriptor;
     if (ranks_live(s) && s->ranks->socket) zmq_getsockopt(s->ranks->socket, ZMQ_FD, &descriptor, &size);
     return descriptor;
-}
-
-void ranks_tend(session *s)
-{
-    if (!ranks_live(s)) return;
-    ranks *r = s->ranks;
-    ranks_turn(r, 0);
-    result why = {0};
-    if (!ranks_failed(r, &why)) return;
-    char *line = format_text("%s\n", why.traceback.data);
-    print_error(s, line);
-    free(line);
-    result_free(&why);
 }

@@ -7,6 +7,7 @@
 #include "ending.h"
 #include "ranks/transcript.h"
 #include "ranks/wire.h"
+#include "result.h"
 #include "session.h"
 
 /* One rank, as the kernel knows it. */
@@ -63,8 +64,6 @@ char *ranks_folder(void);
 /* group.c */
 /* Ends the job and every process of it, within 2 s: in order, so that MPI cleans up its files, and then by force. */
 void ranks_end(session *s);
-/* Between cells: publishes what ranks print, and notices one that has died. */
-void ranks_tend(session *s);
 /* A descriptor to poll for news of the ranks; -1: there are none. */
 int ranks_watch(const session *s);
 void ranks_close(session *s);
@@ -100,6 +99,8 @@ result ranks_interrupted(ranks *r);
 /* Names the ranks that have failed, if some have. The job goes on where all could be stepped out of; else it ends.
  * False: all is well. */
 bool ranks_failed(ranks *r, result *why);
+/* Between cells: publishes what ranks print, and notices one that has died. */
+void ranks_tend(session *s);
 
 /* select.c */
 /* Chooses by "0,3", "0-3,6" or "" (all). False, and a sentence, when the words mean no rank that there is. */

@@ -1,0 +1,122 @@
+/* The worker that runs the session's cells: starting it, replacing it after a crash, and running a program in it. Read
+ * first: session_worker.h, machine.h. */
+#define _GNU_SOURCE
+#include "session_worker.h"
+#include "debug/debugger.h"
+#include "ending.h"
+#include "loads.h"
+#include "lock.h"
+#include "outs.h"
+#include "print.h"
+#include "report.h"
+
+#include <string.h>
+
+static bool read_worker(void *closure, uint64_t address, size_t size, void *into)
+{
+    session *s = closure;
+    if (machine_peek(&s->machine, address, size) != OUTCOME_ANSWER || s->machine.last.code ||
+        s->machine.payload_size < size)
+        return false;
+    memcpy(into, s->machine.payload, size);
+    return true;
+}
+
+/* "f" for f$1, which is what the linker knows a cell's function as. */
+static char *function_of_worker(void *closure, uint64_t address)
+{
+    session *s = closure;
+    if (machine_ask(&s->machine, MESSAGE_NAME, &address, sizeof address) != OUTCOME_ANSWER || s->machine.last.code)
+        return NULL;
+    return copy_of_bytes(s->machine.payload, strcspn(s->machine.payload, "$"));
+}
+
+memory worker_memory(session *s)
+{
+    return (memory){.read = read_worker, .function_at = function_of_worker, .closure = s};
+}
+
+static void add_variable(entity *e, void *closure)
+{
+    text *into = closure;
+    if (e->kind != ENTITY_VARIABLE || !e->link || into->size > 600 || outs_name(e->name)) return;
+    text_addf(into, "%s%s", into->size ? ", " : "", into->size > 560 ? "…" : e->name);
+}
+
+static void mark_lost(entity *e, void *closure)
+{
+    (void)closure;
+    e->lost = e->kind == ENTITY_VARIABLE && e->link;
+}
+
+void add_loss(session *s, text *into)
+{
+    text lost = {0};
+    symbols_each(s->symbols, add_variable, &lost);
+    symbols_each(s->symbols, mark_lost, NULL);
+    bool up = replace_worker(s, false);
+    text_addf(into, "\nThe process that ran the cells is gone%s; functions, types and includes are kept.",
+              up ? " and a new one has taken its place" : "");
+    if (lost.size) text_addf(into, "\nLost, and zero until their cells are run again: %s", lost.data);
+    text_free(&lost);
+}
+
+result ending_result(session *s, bool survived)
+{
+    ended e = ending_of(&s->machine, !survived);
+    result r = ended_result(s, &e);
+    if (!survived) add_loss(s, &r.traceback);
+    s->machine.forced = s->machine.stopped = false;
+    return r;
+}
+
+bool ensure_worker(session *s)
+{
+    if (machine_has_worker(&s->machine)) return true;
+    if (s->machine.unreported) {
+        s->machine.unreported = false;
+        result r = ending_result(s, false);
+        print_error(s, r.traceback.data);
+        print_error(s, "\n");
+        result_free(&r);
+        return machine_has_worker(&s->machine);
+    }
+    bool up = machine_start_worker(&s->machine) && loads_again(s);
+    headers_lost(s->symbols);
+    if (up) debug_worker_started(s->debugger);
+    return up;
+}
+
+bool replace_worker(session *s, bool gently)
+{
+    machine_stop_worker(&s->machine, gently);
+    s->machine.worker = 0;
+    s->machine.starting = s->machine.unreported = false;
+    return ensure_worker(s);
+}
+
+result run_program_in_worker(session *s, char *const *arguments, int *status)
+{
+    text payload = {0};
+    for (; *arguments; arguments++) text_add_bytes(&payload, *arguments, strlen(*arguments) + 1);
+    *status = 0;
+    result r = {0};
+    bool up = ensure_worker(s);
+    outcome o = OUTCOME_ENDED;
+    cell_waits(s);
+    if (up) o = machine_run(&s->machine, MESSAGE_SHELL, payload.data, payload.size, s->allow_stdin);
+    cell_goes_on(s);
+    if (!up) {
+        r = error_result("WorkerError", "the process that runs cells cannot be started");
+    } else if (o == OUTCOME_ENDED) {
+        r = ending_result(s, false);
+    } else if (s->machine.last.number != ENDING_PROGRAM) {
+        r = ending_result(s, true);
+    } else if (s->machine.culled) {
+        r = error_result("ResourceError", "%s", s->machine.culled);
+    } else {
+        *status = s->machine.last.code;
+    }
+    text_free(&payload);
+    return r;
+}
