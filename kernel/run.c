@@ -31,8 +31,8 @@ void build_free(build *b)
         entity *e = symbols_find(b->s->symbols, b->dropped.items[i]);
         if (e) e->gone = false;
     }
-    for (size_t i = 0; i < b->misfit_count; i++) free(b->misfits[i].why);
-    free(b->misfits);
+    for (size_t i = 0; i < b->stale_count; i++) free(b->stale[i].why);
+    free(b->stale);
     free_kept(b);
     draft_free(&b->draft);
     text_free(&b->notes);
@@ -139,10 +139,10 @@ static void commit_functions(build *b)
         free(b->draft.again[i]->unfit);
         b->draft.again[i]->unfit = NULL;
     }
-    for (size_t i = 0; i < b->misfit_count; i++) {
-        free(b->misfits[i].function->unfit);
-        b->misfits[i].function->unfit = b->misfits[i].why;
-        b->misfits[i].why = NULL;
+    for (size_t i = 0; i < b->stale_count; i++) {
+        free(b->stale[i].function->unfit);
+        b->stale[i].function->unfit = b->stale[i].why;
+        b->stale[i].why = NULL;
     }
     for (size_t i = 0; i < b->draft.count; i++) {
         const entity *e = b->draft.items[i].what;
