@@ -27,7 +27,7 @@ typedef struct part {
 typedef struct retyped {
     entity *variable;
     char *type, *declaration;
-    names rests;
+    names dependencies;
 } retyped;
 
 typedef struct build {

@@ -163,12 +163,12 @@ static void commit_packing(build *b)
 
 /* A function's body and a variable's initialiser have done their work: a later cell's unit needs neither, nor what they
  * use. Else a chain of cells, each of which uses the one before, would make units grow with the session. */
-static void note_what_it_rests_on(entity *e)
+static void note_dependencies(entity *e)
 {
     bool text_is_all = e->kind == ENTITY_MACRO || e->kind == ENTITY_TYPE;
     if (text_is_all || e->natural || !e->declaration) return;
     token_list tokens = tokens_of(e->declaration);
-    used_names(e->declaration, tokens.items, 0, tokens.count, &e->rests);
+    used_names(e->declaration, tokens.items, 0, tokens.count, &e->dependencies);
     tokens_free(&tokens);
 }
 
@@ -215,7 +215,7 @@ static void commit(build *b)
             symbols_drop(s->symbols, e->defines.items[0]);
             entity_free(e);
         } else {
-            note_what_it_rests_on(e);
+            note_dependencies(e);
             symbols_put(s->symbols, e);
         }
     }
