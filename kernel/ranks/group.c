@@ -27,7 +27,7 @@ bool ranks_chosen(const session *s)
 void peer_tell(ranks *r, int rank, message head, const void *payload, size_t size)
 {
     peer *p = &r->peers[rank];
-    bool sent = letter_send(r->socket, p->name, &head, payload, size, NULL, 0);
+    bool sent = rank_message_send(r->socket, p->name, &head, payload, size, NULL, 0);
     if (!sent && p->heard > 0) p->problem = "it cannot be reached any more";
 }
 
@@ -43,7 +43,7 @@ char *ranks_again(const ranks *r)
 
 /* ------------------------------------------------------------------------------ what ranks say */
 
-static void note_end(peer *p, const letter *l, bool survived)
+static void note_end(peer *p, const rank_message *l, bool survived)
 {
     free((char *)(uintptr_t)p->end.frames);
     p->end = (ended){.ending = l->head.number,
@@ -82,10 +82,10 @@ static void name_display(ranks *r, int rank)
     free(line);
 }
 
-static void publish(ranks *r, int rank, const letter *l)
+static void publish(ranks *r, int rank, const rank_message *l)
 {
     const char *type = l->payload;
-    json_t *content = json_loads(letter_second(l), 0, NULL);
+    json_t *content = json_loads(rank_message_second(l), 0, NULL);
     if (!strcmp(type, "stream") && r->s->machine.interrupted > 0 && !output_has_room(&r->s->out)) {
         r->said.dropped = true; /* an interrupt does not wait until all of a flood has been shown */
     } else if (!strcmp(type, "stream")) {
@@ -103,7 +103,7 @@ static void publish(ranks *r, int rank, const letter *l)
 }
 
 /* "in MPI_Recv at In[4]:2": the outermost call of MPI's, and the innermost line of a cell's. */
-static char *where_of(session *s, const letter *l)
+static char *where_of(session *s, const rank_message *l)
 {
     char *call = NULL, *line = place_of_frames(s, l->payload, l->size);
     frame f;
@@ -121,7 +121,7 @@ static char *where_of(session *s, const letter *l)
     return where;
 }
 
-static void obey(ranks *r, int rank, letter *l)
+static void obey(ranks *r, int rank, rank_message *l)
 {
     peer *p = &r->peers[rank];
     p->heard = seconds_now();
@@ -151,10 +151,10 @@ static void obey(ranks *r, int rank, letter *l)
         p->asked_where = false;
         break;
     case RANK_BYTES:
-        letter_free(&r->bytes);
+        rank_message_free(&r->bytes);
         r->bytes = *l;
         r->bytes_here = true;
-        *l = (letter){0};
+        *l = (rank_message){0};
         break;
     default: break;
     }
@@ -166,15 +166,15 @@ static bool has_room(ranks *r)
     return output_has_room(&r->s->out) || r->s->machine.interrupted > 0;
 }
 
-static void take_letters(ranks *r)
+static void take_messages(ranks *r)
 {
     char name[RANK_NAME];
-    letter l;
-    for (int i = 0; i < 256 && has_room(r) && letter_take(r->socket, name, &l); i++) {
+    rank_message l;
+    for (int i = 0; i < 256 && has_room(r) && rank_message_take(r->socket, name, &l); i++) {
         for (int rank = 0; rank < r->count; rank++) {
             if (!strcmp(name, r->peers[rank].name)) obey(r, rank, &l);
         }
-        letter_free(&l);
+        rank_message_free(&l);
     }
 }
 
@@ -210,7 +210,7 @@ void ranks_turn(ranks *r, int wait)
         r->launcher_gone = true;
     }
     output_flush(&r->heard);
-    if (room) take_letters(r);
+    if (room) take_messages(r);
     for (int i = 0; !room && i < r->count; i++) r->peers[i].heard += seconds_now() - began; /* not listened to */
     judge_silence(r);
     transcript_tick(&r->said);
@@ -260,7 +260,7 @@ void ranks_end(session *s)
     if (r->socket) zmq_close(r->socket);
     if (r->context) zmq_ctx_term(r->context);
     r->socket = r->context = NULL;
-    letter_free(&r->bytes);
+    rank_message_free(&r->bytes);
     free_peers(r);
     names_free(&r->environment);
     free(r->folder);

@@ -36,7 +36,7 @@ typedef struct rank {
 
 static void tell(rank *r, message head, const void *payload, size_t size)
 {
-    letter_send(r->socket, NULL, &head, payload, size, NULL, 0);
+    rank_message_send(r->socket, NULL, &head, payload, size, NULL, 0);
     r->beat = seconds_now();
 }
 
@@ -145,19 +145,19 @@ static void begin(rank *r, const char *object, const char *function, bool asks)
 }
 
 /* A cell that cannot be loaded here is not run here. */
-static void run(rank *r, const letter *l)
+static void run(rank *r, const rank_message *l)
 {
     char *path = format_text("%s/%s", r->folder, l->payload);
     if (r->trouble) {
         message head = {.kind = RANK_DONE, .number = -1};
         tell(r, head, r->trouble, strlen(r->trouble) + 1);
     } else if (!r->dead) {
-        begin(r, path, letter_second(l), l->head.number == 1);
+        begin(r, path, rank_message_second(l), l->head.number == 1);
     }
     free(path);
 }
 
-static void load(rank *r, const letter *l)
+static void load(rank *r, const rank_message *l)
 {
     char *path = format_text("%s/%s", r->folder, l->payload);
     size_t name = strlen(l->payload) + 1;
@@ -178,7 +178,7 @@ static void load(rank *r, const letter *l)
     free(path);
 }
 
-static void peek(rank *r, const letter *l)
+static void peek(rank *r, const rank_message *l)
 {
     message head = {.kind = RANK_BYTES, .code = -1};
     bool there = !r->dead && machine_peek(&r->machine, l->head.address, l->head.size) == OUTCOME_ANSWER &&
@@ -194,7 +194,7 @@ static void ask_where(rank *r)
     kill(r->machine.worker, SIGNAL_WHERE);
 }
 
-static void obey(rank *r, const letter *l)
+static void obey(rank *r, const rank_message *l)
 {
     bool idle = !r->dead && !r->machine.running;
     if (l->problem) { /* by which the next cell would go wrong */
@@ -223,12 +223,12 @@ static void obey(rank *r, const letter *l)
     }
 }
 
-static void take_letters(rank *r)
+static void take_messages(rank *r)
 {
-    letter l;
-    while (!r->quit && letter_take(r->socket, NULL, &l)) {
+    rank_message l;
+    while (!r->quit && rank_message_take(r->socket, NULL, &l)) {
         obey(r, &l);
-        letter_free(&l);
+        rank_message_free(&l);
     }
 }
 
@@ -242,13 +242,13 @@ static char *ask(void *self, const char *prompt)
         zmq_pollitem_t ready = {.socket = r->socket, .events = ZMQ_POLLIN};
         zmq_poll(&ready, 1, (long)(RANK_BEAT * 1000));
         tell(r, (message){.kind = RANK_ALIVE}, NULL, 0);
-        letter l;
-        while (waiting && letter_take(r->socket, NULL, &l)) {
+        rank_message l;
+        while (waiting && rank_message_take(r->socket, NULL, &l)) {
             if (l.problem) l.head = (message){.kind = RANK_INPUT, .code = -1};
             waiting = l.head.kind != RANK_INPUT && l.head.kind != RANK_INTERRUPT && l.head.kind != RANK_QUIT;
             if (l.head.kind == RANK_INPUT && l.head.code == 0) line = copy_of(l.payload);
             if (l.head.kind == RANK_QUIT) r->quit = true;
-            letter_free(&l);
+            rank_message_free(&l);
         }
     }
     return line;
@@ -285,7 +285,7 @@ static void serve(rank *r)
         else if (result == OUTCOME_ENDED) end_worker(r);
     }
     if (r->asked_where > 0 && r->machine.running) tell_where(r);
-    take_letters(r);
+    take_messages(r);
     if (seconds_now() - r->beat <= RANK_BEAT) return;
     tell(r, (message){.kind = RANK_ALIVE}, NULL, 0);
     if (!r->machine.running && !r->dead) waiting_look(&r->machine); /* a worker that was stopped is ended for it */

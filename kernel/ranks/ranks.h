@@ -35,7 +35,7 @@ typedef struct ranks {
     session *s;
     machine launcher; /* its worker runs kolorun; a guard of its own: what ends the kernel's worker spares the ranks */
     output heard; /* of the launcher */
-    front hearer;
+    front sink;
     text words; /* kolorun's */
     void *context, *socket;
     peer *peers;
@@ -47,7 +47,7 @@ typedef struct ranks {
     char *folder; /* where the ranks are */
     names environment; /* the session's variables that the ranks have */
     transcript said;
-    letter bytes; /* the last answer to RANK_PEEK */
+    rank_message bytes; /* the last answer to RANK_PEEK */
     bool bytes_here;
 } ranks;
 
@@ -80,7 +80,7 @@ void peer_tell(ranks *r, int rank, message head, const void *payload, size_t siz
 /* The sentence that says how to go on after a job has ended. */
 char *ranks_again(const ranks *r);
 
-/* conduct.c */
+/* execute.c */
 /* Runs a function of a loaded object on the chosen ranks. `data`: the bundle of the trailing expression's value, which
  * lies at `address` of that memory; NULL: the cell has none. */
 typedef json_t *(*value_reader)(void *closure, const memory *from, uint64_t address, size_t size);

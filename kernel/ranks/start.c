@@ -95,8 +95,8 @@ static bool open_launcher(ranks *r, char **problem)
     mkdir(folder, 0700);
     bool open = secret && lstat(folder, &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == geteuid() &&
                 !access(folder, W_OK);
-    r->hearer = (front){r, hear, NULL};
-    output_begin(&r->heard, &r->hearer, false);
+    r->sink = (front){r, hear, NULL};
+    output_begin(&r->heard, &r->sink, false);
     open = open && machine_open(&r->launcher, &r->heard, s->machine.program, folder);
     r->launcher.sibling = &s->machine;
     s->machine.sibling = &r->launcher;

@@ -1,4 +1,4 @@
-/* A cell on the ranks: from the first letter to its result. Read first: ranks.h, ending.h. */
+/* A cell on the ranks: from the first message to its result. Read first: ranks.h, ending.h. */
 #define _GNU_SOURCE
 #include "patience.h"
 #include "ranks/ranks.h"
@@ -43,7 +43,7 @@ static void send_load(ranks *r, const load *l)
     text_add_bytes(&payload, l->payload + path_size, l->size - path_size);
     message head = {.kind = RANK_LOAD};
     for (int i = 0; there && i < r->count; i++) {
-        if (!letter_send(r->socket, r->peers[i].name, &head, payload.data, payload.size, object, (size_t)size))
+        if (!rank_message_send(r->socket, r->peers[i].name, &head, payload.data, payload.size, object, (size_t)size))
             r->peers[i].problem = "it cannot be reached any more";
     }
     for (int i = 0; !there && i < r->count; i++) r->peers[i].problem = "an object of an earlier cell cannot be read";
