@@ -39,7 +39,7 @@ WHATIF_SRC  := ext/whatif/main.c
 BOARD_SRC   := $(wildcard ext/board/*.c)
 LAUNCH_SRC  := $(wildcard ext/launch/*.c) $(addprefix ext/core/,cores.c fault_text.c help.c timeline_file.c utf8.c)
 WORKER_SRC  := $(wildcard kernel/worker/*.c) kernel/ranks/join.c
-RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c kernel/machine.c kernel/output.c \
+RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c kernel/worker_process.c kernel/output.c \
                kernel/display.c kernel/waiting.c kernel/patience.c kernel/ending.c kernel/cells/text.c \
                kernel/worker/protocol.c kernel/worker/family.c kernel/worker/segments.c
 KERNEL_SRC  := $(wildcard $(addprefix kernel/,*.c $(addsuffix /*.c,cells mistakes values help export magics debug))) \

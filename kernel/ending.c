@@ -5,40 +5,40 @@
 #include <string.h>
 #include <sys/wait.h>
 
-static ended death_of(const machine *m)
+static ended death_of(const worker_process *w)
 {
     ended e = {.ending = ENDING_SIGNAL};
-    if (m->fatal_seen) {
-        e.frames = m->payload;
-        e.frames_size = m->payload_size;
-        e.address = m->last.address;
+    if (w->fatal_seen) {
+        e.frames = w->payload;
+        e.frames_size = w->payload_size;
+        e.address = w->last.address;
     }
-    if (m->forced) {
+    if (w->forced) {
         e.ending = ENDING_INTERRUPTED;
-    } else if (m->fatal_seen) {
-        e.ending = m->last.number;
-        e.thread = m->last.size == 1;
-        e.code = m->last.code;
-    } else if (WIFEXITED(m->status)) {
+    } else if (w->fatal_seen) {
+        e.ending = w->last.number;
+        e.thread = w->last.size == 1;
+        e.code = w->last.code;
+    } else if (WIFEXITED(w->status)) {
         e.ending = ENDING_GONE;
-        e.code = WEXITSTATUS(m->status);
+        e.code = WEXITSTATUS(w->status);
     } else {
-        e.code = m->stopped ? SIGSTOP : WTERMSIG(m->status);
+        e.code = w->stopped ? SIGSTOP : WTERMSIG(w->status);
     }
-    e.before = m->ended_idle;
-    e.reason = m->culled;
+    e.before = w->ended_idle;
+    e.reason = w->culled;
     return e;
 }
 
-ended ending_of(const machine *m, bool died)
+ended ending_of(const worker_process *w, bool died)
 {
-    if (died) return death_of(m);
-    return (ended){.ending = m->last.number,
-                   .code = m->last.code,
-                   .address = m->last.address,
-                   .size = m->last.size,
-                   .frames = m->payload,
-                   .frames_size = m->payload_size,
+    if (died) return death_of(w);
+    return (ended){.ending = w->last.number,
+                   .code = w->last.code,
+                   .address = w->last.address,
+                   .size = w->last.size,
+                   .frames = w->payload,
+                   .frames_size = w->payload_size,
                    .survived = true};
 }
 

@@ -1,8 +1,8 @@
-/* How a cell ended that did not return, wherever it ran. Read first: machine.h, worker/protocol.h. */
+/* How a cell ended that did not return, wherever it ran. Read first: worker_process.h, worker/protocol.h. */
 #ifndef KERNEL_ENDING_H
 #define KERNEL_ENDING_H
 
-#include "machine.h"
+#include "worker_process.h"
 
 enum { ENDING_GONE = 100 }; /* beside worker/protocol.h's: the process is no more, and did not say why */
 
@@ -19,8 +19,8 @@ typedef struct ended {
     bool before;   /* its process ended before the cell ran */
 } ended;
 
-/* Of the worker that has just answered a run, or (`died`) has gone instead. Points into the machine's payload. */
-ended ending_of(const machine *m, bool died);
+/* Of the worker that has just answered a run, or (`died`) has gone instead. Points into the worker's payload. */
+ended ending_of(const worker_process *w, bool died);
 
 typedef struct frame {
     const char *object, *offset, *symbol;

@@ -33,8 +33,8 @@ static entity *old_of(const build *b, const entity *e)
 
 bool library_has(session *s, const char *name)
 {
-    return ensure_worker(s) && machine_ask(&s->machine, MESSAGE_RESOLVE, name, strlen(name) + 1) == OUTCOME_ANSWER &&
-           s->machine.payload_size == 0;
+    return ensure_worker(s) && worker_ask(&s->worker, MESSAGE_RESOLVE, name, strlen(name) + 1) == OUTCOME_ANSWER &&
+           s->worker.payload_size == 0;
 }
 
 static void bind(build *b, const char *slot_of, const char *definition)

@@ -60,13 +60,13 @@ static const char *library_for(const names *wanted)
  * memory is damaged, it has another user or root folder. That is told, and the cell gets its chance. */
 static bool load_in_new_worker(session *s, const text *payload, bool gone, result *r)
 {
-    const char *colon = gone ? NULL : strrchr(s->machine.payload, ':');
+    const char *colon = gone ? NULL : strrchr(s->worker.payload, ':');
     result before = gone ? ending_result(s, false)
                          : error_result("ProcessError", "the process of the cells can no longer load them%s", colon);
     if (!gone) add_loss(s, &before.traceback);
-    bool loaded = machine_has_worker(&s->machine) &&
-                  machine_ask(&s->machine, MESSAGE_LOAD, payload->data, payload->size) == OUTCOME_ANSWER &&
-                  s->machine.last.code == 0;
+    bool loaded = worker_is_up(&s->worker) &&
+                  worker_ask(&s->worker, MESSAGE_LOAD, payload->data, payload->size) == OUTCOME_ANSWER &&
+                  s->worker.last.code == 0;
     if (!loaded) {
         *r = before;
         return false;
@@ -100,8 +100,8 @@ bool build_and_load(build *b, char **path, result *r)
     names wanted = {0};
     char *problem = NULL;
     *path = compile_unit(b, s->compiler.debugging, &wanted, &problem);
-    machine_take_wake(&s->machine);
-    if (!*path && s->machine.interrupted > 0) {
+    worker_take_wake(&s->worker);
+    if (!*path && s->worker.interrupted > 0) {
         *r = error_result("KeyboardInterrupt", "interrupted while it was compiled");
     } else if (!*path) {
         char *why = link_words(problem, b->draft.name);
@@ -119,12 +119,12 @@ bool build_and_load(build *b, char **path, result *r)
     names_free(&wanted);
     bool up = *path && ensure_worker(s);
     if (*path && !up) *r = error_result("WorkerError", "the process that runs cells cannot be started");
-    bool loaded = up && machine_ask(&s->machine, MESSAGE_LOAD, payload.data, payload.size) == OUTCOME_ANSWER;
+    bool loaded = up && worker_ask(&s->worker, MESSAGE_LOAD, payload.data, payload.size) == OUTCOME_ANSWER;
     bool cut_off =
-        loaded && s->machine.last.code != 0 && strstr(s->machine.payload, ".so: cannot open shared object file:");
+        loaded && s->worker.last.code != 0 && strstr(s->worker.payload, ".so: cannot open shared object file:");
     if (up && (!loaded || cut_off)) loaded = load_in_new_worker(s, &payload, !loaded, r);
-    if (loaded && s->machine.last.code != 0) {
-        *r = load_failure(s->machine.payload);
+    if (loaded && s->worker.last.code != 0) {
+        *r = load_failure(s->worker.payload);
         loaded = false;
     }
     if (loaded) loads_add(s, *path, &payload, b->assembly.size > 0);
@@ -240,8 +240,8 @@ static void publish_value(build *b)
 {
     session *s = b->s;
     memory worker = worker_memory(s);
-    uint64_t address = s->machine.last.address;
-    size_t size = s->machine.last.size; /* reading it makes other replies the last */
+    uint64_t address = s->worker.last.address;
+    size_t size = s->worker.last.size; /* reading it makes other replies the last */
     json_t *data = data_of_value(b, &worker, address, size);
     if (!data) return;
     json_decref(s->value);
@@ -273,28 +273,28 @@ static json_t *take_values(void *closure, const memory *from, uint64_t address, 
 static result execute(build *b, const char *path)
 {
     session *s = b->s;
-    machine_take_wake(&s->machine); /* while it was compiled */
-    if (s->machine.interrupted > 0) return error_result("KeyboardInterrupt", "interrupted before it ran");
+    worker_take_wake(&s->worker); /* while it was compiled */
+    if (s->worker.interrupted > 0) return error_result("KeyboardInterrupt", "interrupted before it ran");
     value_reader shown = b->draft.has_value ? data_of_value : NULL;
     if (ranks_chosen(s)) return ranks_run(s, path, b->draft.function, b->which->asked ? take_values : shown, b);
     text payload = {0};
     text_add_bytes(&payload, path, strlen(path) + 1);
     text_add_bytes(&payload, b->draft.function, strlen(b->draft.function) + 1);
     cell_waits(s);
-    outcome o = machine_run(&s->machine, MESSAGE_RUN, payload.data, payload.size, s->allow_stdin);
+    outcome o = worker_run(&s->worker, MESSAGE_RUN, payload.data, payload.size, s->allow_stdin);
     cell_goes_on(s);
     text_free(&payload);
     if (o == OUTCOME_ENDED) return ending_result(s, false);
-    if (s->machine.culled) {
-        print_error(s, s->machine.culled);
+    if (s->worker.culled) {
+        print_error(s, s->worker.culled);
         print_error(s, "\n");
     }
     /* A training run that an interrupt has ended returns as always, with its history. */
-    if (s->machine.last.number == ENDING_RETURNED && s->machine.interrupted > 0)
+    if (s->worker.last.number == ENDING_RETURNED && s->worker.interrupted > 0)
         return error_result("KeyboardInterrupt", "interrupted");
-    if (s->machine.last.number != ENDING_RETURNED) return ending_result(s, true);
+    if (s->worker.last.number != ENDING_RETURNED) return ending_result(s, true);
     memory worker = worker_memory(s);
-    if (b->which->asked) take_values(b, &worker, s->machine.last.address, s->machine.last.size);
+    if (b->which->asked) take_values(b, &worker, s->worker.last.address, s->worker.last.size);
     if (b->draft.has_value) publish_value(b);
     return (result){0};
 }
@@ -360,7 +360,7 @@ static result run_examined(build *b)
 bool readable(session *s, const text *what, const char *name, result *r)
 {
     cell_waits(s);
-    trial_end end = trial_of(&s->analyser, what, TRIAL_OF_CELL, s->machine.wake);
+    trial_end end = trial_of(&s->analyser, what, TRIAL_OF_CELL, s->worker.wake);
     cell_goes_on(s);
     if (end == TRIAL_INTERRUPTED) *r = error_result("KeyboardInterrupt", "%s", trial_sentence(end));
     else if (end != TRIAL_PASSED) *r = error_result("CompileError", "%s: %s", name, trial_sentence(end));

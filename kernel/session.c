@@ -146,14 +146,14 @@ static void add_symbolizer(names *environment)
 static void set_environment(session *s)
 {
     static const char *const plain[] = {"PAGER=cat", "GIT_PAGER=cat", "PYTHONUNBUFFERED=1", NULL};
-    display_tell(&s->display, s->library, s->folder, &s->machine.environment);
-    names_add_words(&s->machine.environment, plain);
-    add_symbolizer(&s->machine.environment);
+    display_tell(&s->display, s->library, s->folder, &s->worker.environment);
+    names_add_words(&s->worker.environment, plain);
+    add_symbolizer(&s->worker.environment);
 }
 
 static void drain_for_display(void *closure)
 {
-    machine_drain(closure);
+    worker_drain(closure);
 }
 
 typedef struct news {
@@ -164,14 +164,14 @@ typedef struct news {
 /* By the holder of `busy`. */
 static news news_of(session *s)
 {
-    machine *m = &s->machine;
+    worker_process *w = &s->worker;
     bool room = output_has_room(&s->out);
-    return (news){.watched = {{room ? m->out_pipe : -1, POLLIN, 0},
-                              {room ? m->error_pipe : -1, POLLIN, 0},
+    return (news){.watched = {{room ? w->out_pipe : -1, POLLIN, 0},
+                              {room ? w->error_pipe : -1, POLLIN, 0},
                               {room ? display_watch(&s->display) : -1, POLLIN, 0},
                               {room ? ranks_watch(s) : -1, POLLIN, 0},
-                              {m->wake, POLLIN, 0}, /* a shutdown */
-                              {m->orphans_ended ? -1 : m->guard_socket, 0, 0}}, /* its end */
+                              {w->wake, POLLIN, 0}, /* a shutdown */
+                              {w->orphans_ended ? -1 : w->guard_socket, 0, 0}}, /* its end */
                   .soon = !room || s->compiler.building};
 }
 
@@ -192,8 +192,8 @@ static void *idle(void *closure)
         next.soon = true; /* while a cell runs its thread does all this */
         if (pthread_mutex_trylock(&s->busy)) continue;
         if (!s->closing && output_has_room(&s->out)) {
-            machine_drain(&s->machine);
-            display_serve(&s->display, &s->out, drain_for_display, &s->machine);
+            worker_drain(&s->worker);
+            display_serve(&s->display, &s->out, drain_for_display, &s->worker);
             if (!s->closing) ranks_tend(s);
             output_flush(&s->out);
         }
@@ -209,7 +209,7 @@ session *session_open(const front *f, const char *executable, char **problem)
     session *s = need_zeroed(sizeof *s);
     s->front = *f;
     s->magics = magics_table;
-    machine_blank(&s->machine); /* session_close() follows whatever fails */
+    worker_blank(&s->worker); /* session_close() follows whatever fails */
     s->compiler.input = -1;
     pthread_mutex_init(&s->busy, NULL);
     pthread_mutex_init(&s->knowledge, NULL);
@@ -224,11 +224,11 @@ session *session_open(const front *f, const char *executable, char **problem)
     s->symbols = symbols_open();
     output_begin(&s->out, &s->front, false);
     char *worker = beside(s, "kolo-worker");
-    bool up = display_open(&s->display, s->folder) && machine_open(&s->machine, &s->out, worker, s->folder);
+    bool up = display_open(&s->display, s->folder) && worker_open(&s->worker, &s->out, worker, s->folder);
     free(worker);
-    s->machine.display = &s->display;
+    s->worker.display = &s->display;
     set_environment(s);
-    if (!up || !machine_start_worker(&s->machine)) {
+    if (!up || !worker_start(&s->worker)) {
         *problem = format_text("kolo-worker cannot be started beside %s", s->executable);
         session_close(s);
         return NULL;
@@ -238,7 +238,7 @@ session *session_open(const front *f, const char *executable, char **problem)
     analyser_open(&s->analyser, &s->base_flags, s->folder);
     compiler_open(&s->compiler, &s->base_flags, s->folder);
     compiler_prepare(&s->compiler);
-    tools_heed(s->machine.wake);
+    tools_heed(s->worker.wake);
     open_history(s);
     s->debugger = debug_open(s);
     s->idling = pthread_create(&s->idler, NULL, idle, s) == 0;
@@ -252,8 +252,8 @@ void session_close(session *s)
     if (s->idling) pthread_join(s->idler, NULL);
     bool quiet = last_enters(s); /* a cell that runs has been interrupted */
     if (quiet) ranks_close(s);
-    if (quiet) machine_ask_to_end(&s->machine);
-    machine_close(&s->machine);
+    if (quiet) worker_ask_to_end(&s->worker);
+    worker_close(&s->worker);
     if (!quiet) return; /* the process is about to end; its guard has ended the rest */
     debug_close(s->debugger);
     compiler_close(&s->compiler);
@@ -317,10 +317,10 @@ static void forget_input(session *s)
 {
     bool keep = s->input_given;
     s->input_given = false;
-    if (keep || !s->machine.input_file) return;
-    unlink(s->machine.input_file);
-    free(s->machine.input_file);
-    s->machine.input_file = NULL;
+    if (keep || !s->worker.input_file) return;
+    unlink(s->worker.input_file);
+    free(s->worker.input_file);
+    s->worker.input_file = NULL;
 }
 
 char *session_execute(session *s, const char *written, bool silent, bool store, const char *user_expressions,
@@ -340,11 +340,11 @@ char *session_execute(session *s, const char *written, bool silent, bool store, 
     size_t before = s->source_count;
     if (counted) journal_begin(&s->journal, code, name);
     debug_cell_begins(s->debugger, code, name);
-    machine_take_wake(&s->machine);
-    if (s->machine.interrupted > 0) r = error_result("KeyboardInterrupt", "interrupted before it ran");
+    worker_take_wake(&s->worker);
+    if (s->worker.interrupted > 0) r = error_result("KeyboardInterrupt", "interrupted before it ran");
     else if (!blank(code)) r = run_cell(s, code, name);
     debug_cell_ended(s->debugger);
-    machine_drain(&s->machine);
+    worker_drain(&s->worker);
     output_end(&s->out);
     journal_end(&s->journal, r.failed);
     forget_input(s);
@@ -358,20 +358,20 @@ char *session_execute(session *s, const char *written, bool silent, bool store, 
     free(code);
     compiler_precompile(&s->compiler, s->prefix);
     compiler_prepare(&s->compiler);
-    machine_take_wake(&s->machine);
-    s->machine.interrupted = 0;
+    worker_take_wake(&s->worker);
+    s->worker.interrupted = 0;
     cell_ended(s);
     return dump ? dump : copy_of("{\"status\":\"error\",\"ename\":\"Error\",\"evalue\":\"\",\"traceback\":[]}");
 }
 
 void session_interrupt(session *s)
 {
-    machine_interrupt(&s->machine);
+    worker_interrupt(&s->worker);
 }
 
 void session_forget_interrupt(session *s)
 {
-    machine_forget_wake(&s->machine);
+    worker_forget_wake(&s->worker);
 }
 
 void session_interrupt_debugger(session *s)

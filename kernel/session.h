@@ -1,4 +1,4 @@
-/* The session: what the parts of the kernel share. Read first: front.h, cells/unit.h, machine.h. */
+/* The session: what the parts of the kernel share. Read first: front.h, cells/unit.h, worker_process.h. */
 #ifndef KERNEL_SESSION_H
 #define KERNEL_SESSION_H
 
@@ -11,7 +11,7 @@
 #include "front.h"
 #include "history.h"
 #include "export/journal.h"
-#include "machine.h"
+#include "worker_process.h"
 
 #include <jansson.h>
 #include <pthread.h>
@@ -39,7 +39,7 @@ struct session {
     front front;
     output out;
     display display;
-    machine machine;
+    worker_process worker;
     struct ranks *ranks; /* ranks/ranks.h; NULL: none were ever started */
     analyser analyser;
     analyser helper; /* in the other's place while help is sought; its index is NULL before: help.h */

@@ -1,5 +1,5 @@
 /* The worker that runs the session's cells: starting it, replacing it after a crash, and running a program in it. Read
- * first: session_worker.h, machine.h. */
+ * first: session_worker.h, worker_process.h. */
 #define _GNU_SOURCE
 #include "session_worker.h"
 #include "debug/debugger.h"
@@ -15,10 +15,10 @@
 static bool read_worker(void *closure, uint64_t address, size_t size, void *into)
 {
     session *s = closure;
-    if (machine_peek(&s->machine, address, size) != OUTCOME_ANSWER || s->machine.last.code ||
-        s->machine.payload_size < size)
+    if (worker_peek(&s->worker, address, size) != OUTCOME_ANSWER || s->worker.last.code ||
+        s->worker.payload_size < size)
         return false;
-    memcpy(into, s->machine.payload, size);
+    memcpy(into, s->worker.payload, size);
     return true;
 }
 
@@ -26,9 +26,9 @@ static bool read_worker(void *closure, uint64_t address, size_t size, void *into
 static char *function_of_worker(void *closure, uint64_t address)
 {
     session *s = closure;
-    if (machine_ask(&s->machine, MESSAGE_NAME, &address, sizeof address) != OUTCOME_ANSWER || s->machine.last.code)
+    if (worker_ask(&s->worker, MESSAGE_NAME, &address, sizeof address) != OUTCOME_ANSWER || s->worker.last.code)
         return NULL;
-    return copy_of_bytes(s->machine.payload, strcspn(s->machine.payload, "$"));
+    return copy_of_bytes(s->worker.payload, strcspn(s->worker.payload, "$"));
 }
 
 memory worker_memory(session *s)
@@ -63,25 +63,25 @@ void add_loss(session *s, text *into)
 
 result ending_result(session *s, bool survived)
 {
-    ended e = ending_of(&s->machine, !survived);
+    ended e = ending_of(&s->worker, !survived);
     result r = ended_result(s, &e);
     if (!survived) add_loss(s, &r.traceback);
-    s->machine.forced = s->machine.stopped = false;
+    s->worker.forced = s->worker.stopped = false;
     return r;
 }
 
 bool ensure_worker(session *s)
 {
-    if (machine_has_worker(&s->machine)) return true;
-    if (s->machine.unreported) {
-        s->machine.unreported = false;
+    if (worker_is_up(&s->worker)) return true;
+    if (s->worker.unreported) {
+        s->worker.unreported = false;
         result r = ending_result(s, false);
         print_error(s, r.traceback.data);
         print_error(s, "\n");
         result_free(&r);
-        return machine_has_worker(&s->machine);
+        return worker_is_up(&s->worker);
     }
-    bool up = machine_start_worker(&s->machine) && loads_again(s);
+    bool up = worker_start(&s->worker) && loads_again(s);
     headers_lost(s->symbols);
     if (up) debug_worker_started(s->debugger);
     return up;
@@ -89,9 +89,9 @@ bool ensure_worker(session *s)
 
 bool replace_worker(session *s, bool gently)
 {
-    machine_stop_worker(&s->machine, gently);
-    s->machine.worker = 0;
-    s->machine.starting = s->machine.unreported = false;
+    worker_stop(&s->worker, gently);
+    s->worker.process = 0;
+    s->worker.starting = s->worker.unreported = false;
     return ensure_worker(s);
 }
 
@@ -104,18 +104,18 @@ result run_program_in_worker(session *s, char *const *arguments, int *status)
     bool up = ensure_worker(s);
     outcome o = OUTCOME_ENDED;
     cell_waits(s);
-    if (up) o = machine_run(&s->machine, MESSAGE_SHELL, payload.data, payload.size, s->allow_stdin);
+    if (up) o = worker_run(&s->worker, MESSAGE_SHELL, payload.data, payload.size, s->allow_stdin);
     cell_goes_on(s);
     if (!up) {
         r = error_result("WorkerError", "the process that runs cells cannot be started");
     } else if (o == OUTCOME_ENDED) {
         r = ending_result(s, false);
-    } else if (s->machine.last.number != ENDING_PROGRAM) {
+    } else if (s->worker.last.number != ENDING_PROGRAM) {
         r = ending_result(s, true);
-    } else if (s->machine.culled) {
-        r = error_result("ResourceError", "%s", s->machine.culled);
+    } else if (s->worker.culled) {
+        r = error_result("ResourceError", "%s", s->worker.culled);
     } else {
-        *status = s->machine.last.code;
+        *status = s->worker.last.code;
     }
     text_free(&payload);
     return r;

@@ -85,8 +85,8 @@ void debug_cell_ended(debugger *d)
 /* A debugger that holds the worker and does not answer: both end. */
 static void end_all(debugger *d)
 {
-    message sweep = {.token = d->s->machine.token, .kind = MESSAGE_SWEEP};
-    message_send(d->s->machine.guard_socket, &sweep, NULL, 0, NULL, 0);
+    message sweep = {.token = d->s->worker.token, .kind = MESSAGE_SWEEP};
+    message_send(d->s->worker.guard_socket, &sweep, NULL, 0, NULL, 0);
 }
 
 void debug_interrupt(debugger *d)

@@ -25,15 +25,15 @@ static void prepare_earlier_cells(debugger *d)
     compiler_for_debugging(&d->s->compiler, true);
     note_earlier_cells(d);
     d->recompiled = true;
-    if (machine_has_worker(&d->s->machine)) compile_again(d->s);
+    if (worker_is_up(&d->s->worker)) compile_again(d->s);
     pthread_mutex_unlock(&d->s->busy);
 }
 
 /* The process id is known once the guard's word has been heard, which it is while somebody asks the worker. */
 static void hear_of_worker(debugger *d)
 {
-    if (d->s->machine.worker > 0 || pthread_mutex_trylock(&d->s->busy)) return;
-    if (machine_has_worker(&d->s->machine)) machine_ask(&d->s->machine, MESSAGE_RESOLVE, "", 0);
+    if (d->s->worker.process > 0 || pthread_mutex_trylock(&d->s->busy)) return;
+    if (worker_is_up(&d->s->worker)) worker_ask(&d->s->worker, MESSAGE_RESOLVE, "", 0);
     pthread_mutex_unlock(&d->s->busy);
 }
 

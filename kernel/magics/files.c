@@ -15,7 +15,7 @@ char *path_of(const session *s, const char *file)
     const char *home = getenv("HOME");
     if (*file == '/') return copy_of(file);
     if (home && file[0] == '~' && (file[1] == '/' || !file[1])) return format_text("%s%s", home, file + 1);
-    char *folder = machine_folder(&s->machine), *path = format_text("%s/%s", folder, file);
+    char *folder = worker_folder(&s->worker), *path = format_text("%s/%s", folder, file);
     free(folder);
     return path;
 }
@@ -138,10 +138,10 @@ result cell_stdin(session *s, const char *words, const char *body, const char *n
 {
     (void)name;
     if (*words) return usage_result(s, "stdin", true);
-    free(s->machine.input_file);
-    s->machine.input_file = format_text("%s/stdin.txt", s->folder);
+    free(s->worker.input_file);
+    s->worker.input_file = format_text("%s/stdin.txt", s->folder);
     s->input_given = true;
-    if (write_body(s->machine.input_file, body, false)) return (result){0};
+    if (write_body(s->worker.input_file, body, false)) return (result){0};
     return error_result("FileError", "the input cannot be kept: %s", strerror(errno));
 }
 

@@ -102,7 +102,7 @@ void use_flags(session *s, const names *flags)
 /* For #include "mine.h". The folders before stay: the session's includes are sought again with every cell. */
 void look_here_for_headers(session *s)
 {
-    char *folder = machine_folder(&s->machine), *flag = format_text("-iquote%s", folder);
+    char *folder = worker_folder(&s->worker), *flag = format_text("-iquote%s", folder);
     use_flags(s, &(names){.items = &flag, .count = 1});
     free(flag);
     free(folder);

@@ -79,7 +79,7 @@ static void send_surroundings(ranks *r)
         r->folder = copy_of(folder);
     }
     free(folder);
-    const names *now = &r->s->machine.environment;
+    const names *now = &r->s->worker.environment;
     for (size_t i = 0; i < now->count; i++) {
         const char *line = now->items[i];
         if (!ranks_go_without(line) && !names_have(&r->environment, line)) send_variable(r, line);
@@ -150,7 +150,7 @@ static void ask_user(ranks *r, int rank)
 
 static void take_interrupt(course *c)
 {
-    machine *m = &c->r->s->machine;
+    worker_process *m = &c->r->s->worker;
     uint64_t woken;
     if (read(m->wake, &woken, sizeof woken) > 0 && !m->interrupted) m->interrupted = seconds_now();
     if (m->interrupted > 0 && c->interrupted == 0) {
@@ -270,7 +270,7 @@ static void wait_for_cell(course *c)
 /* For %time: until the last rank was through, and the processor time of all. */
 static void add_times(ranks *r)
 {
-    machine *m = &r->s->machine;
+    worker_process *m = &r->s->worker;
     int64_t longest = 0;
     for (int i = 0; i < r->count; i++) {
         const peer *p = &r->peers[i];

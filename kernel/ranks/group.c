@@ -86,7 +86,7 @@ static void publish(ranks *r, int rank, const rank_message *l)
 {
     const char *type = l->payload;
     json_t *content = json_loads(rank_message_second(l), 0, NULL);
-    if (!strcmp(type, "stream") && r->s->machine.interrupted > 0 && !output_has_room(&r->s->out)) {
+    if (!strcmp(type, "stream") && r->s->worker.interrupted > 0 && !output_has_room(&r->s->out)) {
         r->said.dropped = true; /* an interrupt does not wait until all of a flood has been shown */
     } else if (!strcmp(type, "stream")) {
         const char *words = json_string_value(json_object_get(content, "text")),
@@ -163,7 +163,7 @@ static void obey(ranks *r, int rank, rank_message *l)
 /* May more be heard now, or would what it prints outrun the server? */
 static bool has_room(ranks *r)
 {
-    return output_has_room(&r->s->out) || r->s->machine.interrupted > 0;
+    return output_has_room(&r->s->out) || r->s->worker.interrupted > 0;
 }
 
 static void take_messages(ranks *r)
@@ -189,15 +189,15 @@ static void judge_silence(ranks *r)
 
 void ranks_turn(ranks *r, int wait)
 {
-    int descriptors[MACHINE_WATCHED];
-    zmq_pollitem_t items[2 + MACHINE_WATCHED];
+    int descriptors[WORKER_WATCHED];
+    zmq_pollitem_t items[2 + WORKER_WATCHED];
     size_t count = 0;
     bool room = has_room(r);
     if (!room && wait > 10) wait = 10;
     if (room) items[count++] = (zmq_pollitem_t){.socket = r->socket, .events = ZMQ_POLLIN};
-    items[count++] = (zmq_pollitem_t){.fd = r->s->machine.wake, .events = ZMQ_POLLIN};
-    machine_watch(&r->launcher, descriptors);
-    for (size_t i = 0; i < MACHINE_WATCHED; i++) {
+    items[count++] = (zmq_pollitem_t){.fd = r->s->worker.wake, .events = ZMQ_POLLIN};
+    worker_watch(&r->launcher, descriptors);
+    for (size_t i = 0; i < WORKER_WATCHED; i++) {
         if (descriptors[i] >= 0) items[count++] = (zmq_pollitem_t){.fd = descriptors[i], .events = ZMQ_POLLIN};
     }
     double began = seconds_now();
@@ -205,8 +205,8 @@ void ranks_turn(ranks *r, int wait)
     zmq_poll(items, (int)count, wait);
     if (wait > 0) cell_goes_on(r->s);
     outcome how;
-    if (!r->launcher_gone && machine_turn(&r->launcher, 0, &how)) {
-        machine_finish(&r->launcher, how);
+    if (!r->launcher_gone && worker_turn(&r->launcher, 0, &how)) {
+        worker_finish(&r->launcher, how);
         r->launcher_gone = true;
     }
     output_flush(&r->heard);
@@ -214,7 +214,7 @@ void ranks_turn(ranks *r, int wait)
     for (int i = 0; !room && i < r->count; i++) r->peers[i].heard += seconds_now() - began; /* not listened to */
     judge_silence(r);
     transcript_tick(&r->said);
-    machine_drain(&r->s->machine);
+    worker_drain(&r->s->worker);
     output_tick(&r->s->out);
 }
 
@@ -228,9 +228,9 @@ static void ask_to_end(ranks *r)
     bool asked = false;
     while (!r->launcher_gone && seconds_now() - began < limit) {
         outcome how;
-        if (machine_turn(&r->launcher, 20, &how)) r->launcher_gone = true;
-        if (asked || r->launcher.worker <= 0 || seconds_now() - began < 0.3) continue;
-        kill(r->launcher.worker, SIGINT);
+        if (worker_turn(&r->launcher, 20, &how)) r->launcher_gone = true;
+        if (asked || r->launcher.process <= 0 || seconds_now() - began < 0.3) continue;
+        kill(r->launcher.process, SIGINT);
         asked = true;
     }
 }
@@ -253,8 +253,8 @@ void ranks_end(session *s)
     ranks *r = s->ranks;
     r->live = false;
     if (r->socket) ask_to_end(r);
-    machine_close(&r->launcher);
-    s->machine.sibling = NULL;
+    worker_close(&r->launcher);
+    s->worker.sibling = NULL;
     text_free(&r->heard.pending);
     r->heard = (output){0};
     if (r->socket) zmq_close(r->socket);

@@ -33,7 +33,8 @@ typedef struct peer {
 
 typedef struct ranks {
     session *s;
-    machine launcher; /* its worker runs kolorun; a guard of its own: what ends the kernel's worker spares the ranks */
+    worker_process
+        launcher; /* its worker runs kolorun; a guard of its own: what ends the kernel's worker spares the ranks */
     output heard; /* of the launcher */
     front sink;
     text words; /* kolorun's */
