@@ -151,7 +151,7 @@ static const char *signal_sentence(int number)
 }
 
 /* " at In[3]:2, on another thread", or "". */
-static char *place_sentence(const ended *e, const place *p)
+static char *place_sentence(const exit_status *e, const place *p)
 {
     const char *thread = e->thread ? ", on another thread than the cell's own" : "";
     return p->file ? format_text(" at %s:%u%s", p->file, p->line, thread) : copy_of(thread);
@@ -159,44 +159,44 @@ static char *place_sentence(const ended *e, const place *p)
 
 enum { DEEP = 16 }; /* frames: more are a recursion's */
 
-static size_t count_frames(const ended *e)
+static size_t count_frames(const exit_status *e)
 {
     size_t ends = 0;
     for (size_t i = 0; i < e->frames_size; i++) ends += !e->frames[i];
     return ends / 3;
 }
 
-static void name_ending(const ended *e, result *r, const place *p)
+static void name_exit(const exit_status *e, result *r, const place *p)
 {
-    int ending = e->ending, code = e->code;
+    int status = e->status, code = e->code;
     char *where = place_sentence(e, p);
-    if (ending == ENDING_UNDEFINED || ending == ENDING_REFUSED) {
+    if (status == STATUS_UNDEFINED || status == STATUS_REFUSED) {
         free(where);
         return;
     }
     if (e->reason) {
         r->name = copy_of("ResourceError");
         r->value = format_text("%s%s%s", e->reason, p->file ? "," : "", where);
-    } else if (ending == ENDING_EXIT) {
+    } else if (status == STATUS_EXIT) {
         r->name = copy_of("Exit");
         r->value = format_text("exit(%d) was called%s", code, where);
-    } else if (ending == ENDING_GONE) {
+    } else if (status == STATUS_GONE) {
         r->name = copy_of("Exit");
         r->value =
             format_text("the process that runs the cells ended with exit code %d, or was replaced by another program",
                         code);
-    } else if (ending == ENDING_INTERRUPTED) {
+    } else if (status == STATUS_INTERRUPTED) {
         r->name = copy_of("KeyboardInterrupt");
         r->value = format_text("interrupted%s", where);
-    } else if (ending == ENDING_SIGNAL && e->before && !p->file) {
+    } else if (status == STATUS_SIGNAL && e->before && !p->file) {
         r->name = copy_of(signal_sentence(code));
         r->value = format_text("%s before the cell ran: an earlier cell has damaged the memory", r->name);
-    } else if (ending == ENDING_SIGNAL && e->deep && p->function) {
+    } else if (status == STATUS_SIGNAL && e->deep && p->function) {
         r->name = copy_of(signal_sentence(code));
         bool itself = count_frames(e) >= DEEP;
         r->value = format_text("the stack overflowed: %s() %s%s", p->function,
                                itself ? "called itself too deeply" : "has local variables that are too large", where);
-    } else if (ending == ENDING_SIGNAL) {
+    } else if (status == STATUS_SIGNAL) {
         r->name = copy_of(signal_sentence(code));
         bool address = (code == SIGSEGV || code == SIGBUS) && e->frames;
         r->value = address ? format_text("%s%s, address 0x%lx", signal_sentence(code), where, (unsigned long)e->address)
@@ -238,7 +238,7 @@ static char *recursion_sentence(const names *repeated, const char *innermost, ui
     return text_take(&said);
 }
 
-static void name_overflow(const ended *e, result *r, const place *p, const names *repeated)
+static void name_overflow(const exit_status *e, result *r, const place *p, const names *repeated)
 {
     bool whole = !p->function || !strncmp(p->function, "In_", 3);
     char *where = place_sentence(e, p), *why = recursion_sentence(repeated, whole ? NULL : p->function, e->address);
@@ -270,7 +270,7 @@ static char *trap_sentence(const session *s, const char *link)
     return sentence;
 }
 
-static void name_missing(const session *s, const ended *e, result *r, const place *p)
+static void name_missing(const session *s, const exit_status *e, result *r, const place *p)
 {
     char *sentence = trap_sentence(s, e->frames), *where = place_sentence(e, p);
     r->name = copy_of(strstr(sentence, "nothing defines it") ? "UndefinedFunction" : "UnfitFunction");
@@ -345,7 +345,7 @@ static char *call_sentence(session *s, const char *words)
 }
 
 /* A fault at NULL: which call gave it last, where that is known. */
-static void add_null_call(session *s, const ended *e, size_t before, text *into)
+static void add_null_call(session *s, const exit_status *e, size_t before, text *into)
 {
     const char *at = e->frames + before, *end = e->frames + e->frames_size;
     for (; e->frames && at < end; at += strlen(at) + 1) {
@@ -357,7 +357,7 @@ static void add_null_call(session *s, const ended *e, size_t before, text *into)
     }
 }
 
-static void name_refused(session *s, const ended *e, result *r, const place *p)
+static void name_refused(session *s, const exit_status *e, result *r, const place *p)
 {
     char *where = place_sentence(e, p);
     char *said = *e->frames == MARK_INDEX  ? index_sentence(s, e->frames)
@@ -369,23 +369,23 @@ static void name_refused(session *s, const ended *e, result *r, const place *p)
     free(where);
 }
 
-result ended_result(session *s, const ended *e)
+result exit_status_result(session *s, const exit_status *e)
 {
     result r = {.failed = true};
     text trace = {0};
     place first = {0};
     cycle around = {0};
-    bool text_first = e->ending == ENDING_UNDEFINED || e->ending == ENDING_REFUSED;
+    bool text_first = e->status == STATUS_UNDEFINED || e->status == STATUS_REFUSED;
     size_t before = text_first && e->frames && e->frames_size ? strnlen(e->frames, e->frames_size) + 1 : 0;
     if (e->frames && e->frames_size >= before) {
         add_backtrace(s, e->frames + before, e->frames_size - before, &trace, &first,
-                      e->ending == ENDING_OVERFLOW ? &around : NULL);
+                      e->status == STATUS_OVERFLOW ? &around : NULL);
     }
-    if (e->ending == ENDING_OVERFLOW) name_overflow(e, &r, &first, &around.repeated);
-    else name_ending(e, &r, &first);
+    if (e->status == STATUS_OVERFLOW) name_overflow(e, &r, &first, &around.repeated);
+    else name_exit(e, &r, &first);
     cycle_free(&around);
-    if (before && e->ending == ENDING_UNDEFINED) name_missing(s, e, &r, &first);
-    if (before && e->ending == ENDING_REFUSED) name_refused(s, e, &r, &first);
+    if (before && e->status == STATUS_UNDEFINED) name_missing(s, e, &r, &first);
+    if (before && e->status == STATUS_REFUSED) name_refused(s, e, &r, &first);
     if (!r.value) {
         r.name = copy_of("Error");
         r.value = copy_of("the cell did not return, and its process has not said why");

@@ -61,7 +61,7 @@ static const char *library_for(const names *wanted)
 static bool load_in_new_worker(session *s, const text *payload, bool gone, result *r)
 {
     const char *colon = gone ? NULL : strrchr(s->worker.payload, ':');
-    result before = gone ? ending_result(s, false)
+    result before = gone ? worker_exit_result(s, false)
                          : error_result("ProcessError", "the process of the cells can no longer load them%s", colon);
     if (!gone) add_loss(s, &before.traceback);
     bool loaded = worker_is_up(&s->worker) &&
@@ -284,15 +284,15 @@ static result execute(build *b, const char *path)
     outcome o = worker_run(&s->worker, MESSAGE_RUN, payload.data, payload.size, s->allow_stdin);
     cell_goes_on(s);
     text_free(&payload);
-    if (o == OUTCOME_ENDED) return ending_result(s, false);
+    if (o == OUTCOME_ENDED) return worker_exit_result(s, false);
     if (s->worker.culled) {
         print_error(s, s->worker.culled);
         print_error(s, "\n");
     }
     /* A training run that an interrupt has ended returns as always, with its history. */
-    if (s->worker.last.number == ENDING_RETURNED && s->worker.interrupted > 0)
+    if (s->worker.last.number == STATUS_RETURNED && s->worker.interrupted > 0)
         return error_result("KeyboardInterrupt", "interrupted");
-    if (s->worker.last.number != ENDING_RETURNED) return ending_result(s, true);
+    if (s->worker.last.number != STATUS_RETURNED) return worker_exit_result(s, true);
     memory worker = worker_memory(s);
     if (b->which->asked) take_values(b, &worker, s->worker.last.address, s->worker.last.size);
     if (b->draft.has_value) publish_value(b);

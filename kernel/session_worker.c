@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "session_worker.h"
 #include "debug/debugger.h"
-#include "ending.h"
+#include "exit_status.h"
 #include "loads.h"
 #include "lock.h"
 #include "outs.h"
@@ -61,10 +61,10 @@ void add_loss(session *s, text *into)
     text_free(&lost);
 }
 
-result ending_result(session *s, bool survived)
+result worker_exit_result(session *s, bool survived)
 {
-    ended e = ending_of(&s->worker, !survived);
-    result r = ended_result(s, &e);
+    exit_status e = exit_status_of(&s->worker, !survived);
+    result r = exit_status_result(s, &e);
     if (!survived) add_loss(s, &r.traceback);
     s->worker.forced = s->worker.stopped = false;
     return r;
@@ -75,7 +75,7 @@ bool ensure_worker(session *s)
     if (worker_is_up(&s->worker)) return true;
     if (s->worker.unreported) {
         s->worker.unreported = false;
-        result r = ending_result(s, false);
+        result r = worker_exit_result(s, false);
         print_error(s, r.traceback.data);
         print_error(s, "\n");
         result_free(&r);
@@ -109,9 +109,9 @@ result run_program_in_worker(session *s, char *const *arguments, int *status)
     if (!up) {
         r = error_result("WorkerError", "the process that runs cells cannot be started");
     } else if (o == OUTCOME_ENDED) {
-        r = ending_result(s, false);
-    } else if (s->worker.last.number != ENDING_PROGRAM) {
-        r = ending_result(s, true);
+        r = worker_exit_result(s, false);
+    } else if (s->worker.last.number != STATUS_PROGRAM) {
+        r = worker_exit_result(s, true);
     } else if (s->worker.culled) {
         r = error_result("ResourceError", "%s", s->worker.culled);
     } else {

@@ -14,7 +14,7 @@ bool replace_worker(session *s, bool gently);
 result run_program_in_worker(session *s, char *const *arguments, int *status);
 
 /* What to say of a cell that did not return, and what was lost with it. `survived`: the worker lives on. */
-result ending_result(session *s, bool survived);
+result worker_exit_result(session *s, bool survived);
 /* Puts a new worker in the old one's place, and says what that has cost. */
 void add_loss(session *s, text *into);
 

@@ -237,7 +237,7 @@ static bool take_guard_news(worker_process *w)
 /* In the place of an answer: the cell has failed for this. */
 static void answer_instead(worker_process *w, const char *why)
 {
-    w->last = (message){.kind = MESSAGE_ANSWER, .code = -1, .number = ENDING_REFUSED};
+    w->last = (message){.kind = MESSAGE_ANSWER, .code = -1, .number = STATUS_REFUSED};
     w->payload_size = (size_t)snprintf(w->payload, MESSAGE_LIMIT, "%s", why) + 1;
 }
 

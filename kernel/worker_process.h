@@ -63,7 +63,7 @@ bool worker_ask_to_end(worker_process *w);
 void worker_stop(worker_process *w, bool gently);
 
 /* Sends a message and waits for its answer, pumping. OUTCOME_ENDED when the worker is gone; w->status says how. A
- * message that cannot be sent or whose answer was cut has the answer code -1, number ENDING_REFUSED and a sentence. */
+ * message that cannot be sent or whose answer was cut has the answer code -1, number STATUS_REFUSED and a sentence. */
 outcome worker_ask(worker_process *w, uint32_t kind, const void *payload, size_t size);
 /* The same for a message that says more than its kind. */
 outcome worker_tell(worker_process *w, message request, const void *payload, size_t size);

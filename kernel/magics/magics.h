@@ -47,9 +47,9 @@ char *path_of(const session *s, const char *file);
 /* find.c: how the magic is written: what wrong words are answered with. */
 result usage_result(const session *s, const char *name, bool whole_cell);
 
-/* program_ending.c: what to say of a program of %%run; `program` is its path, beside which its note is read and taken
+/* program_exit.c: what to say of a program of %%run; `program` is its path, beside which its note is read and taken
  * away. */
-result program_ended(session *s, const char *program, int status);
+result program_exit_result(session *s, const char *program, int status);
 
 /* The name of this form in the table that somebody who wrote `name` may have meant, or NULL. */
 const char *nearest_magic(const session *s, const char *name, size_t size, bool whole_cell);

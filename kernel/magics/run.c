@@ -210,7 +210,7 @@ result cell_run(session *s, const char *words, const char *body, const char *nam
         if (input) s->worker.input_file = input;
         r = run_program_in_worker(s, names_arguments(&command), &status);
         s->worker.input_file = kept;
-        if (!r.failed) r = program_ended(s, program, status);
+        if (!r.failed) r = program_exit_result(s, program, status);
     }
     unlink(program);
     free(input);

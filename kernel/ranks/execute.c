@@ -1,4 +1,4 @@
-/* A cell on the ranks: from the first message to its result. Read first: ranks.h, ending.h. */
+/* A cell on the ranks: from the first message to its result. Read first: ranks.h, exit_status.h. */
 #define _GNU_SOURCE
 #include "patience.h"
 #include "ranks/ranks.h"

@@ -46,13 +46,13 @@ char *ranks_again(const ranks *r)
 static void note_end(peer *p, const rank_message *l, bool survived)
 {
     free((char *)(uintptr_t)p->end.frames);
-    p->end = (ended){.ending = l->head.number,
-                     .code = l->head.code,
-                     .address = l->head.address,
-                     .size = l->head.size,
-                     .frames = copy_of_bytes(l->payload, l->size),
-                     .frames_size = l->size,
-                     .survived = survived};
+    p->end = (exit_status){.status = l->head.number,
+                           .code = l->head.code,
+                           .address = l->head.address,
+                           .size = l->head.size,
+                           .frames = copy_of_bytes(l->payload, l->size),
+                           .frames_size = l->size,
+                           .survived = survived};
     p->times = l->head;
     p->ended = true;
     p->running = p->asks = false;

@@ -3,7 +3,7 @@
  * and what is to be loaded and run comes from there. Read first: wire.h, worker_process.h. */
 #define _GNU_SOURCE
 #include "display.h"
-#include "ending.h"
+#include "exit_status.h"
 #include "ranks/contact.h"
 #include "ranks/wire.h"
 #include "waiting.h"
@@ -52,7 +52,7 @@ static void publish(void *self, const char *type, const char *content)
 /* ------------------------------------------------------------------------------ what a cell has come to */
 
 /* The objects of cells lie in another folder at the kernel: their bare names are told. */
-static char *bare_frames(const rank *r, const ended *e, size_t *size)
+static char *bare_frames(const rank *r, const exit_status *e, size_t *size)
 {
     text bare = {0};
     size_t prefix = strlen(r->folder);
@@ -65,14 +65,14 @@ static char *bare_frames(const rank *r, const ended *e, size_t *size)
     return text_take(&bare);
 }
 
-static void tell_ending(rank *r, uint32_t kind, const ended *e)
+static void tell_exit(rank *r, uint32_t kind, const exit_status *e)
 {
     size_t size;
     char *frames = bare_frames(r, e, &size);
     message head = r->worker.last; /* with the times it took */
     head.kind = kind;
     head.token = 0;
-    head.number = e->ending;
+    head.number = e->status;
     head.code = e->code;
     head.address = e->address;
     head.size = e->size;
@@ -94,13 +94,13 @@ static bool read_where(rank *r, char **frames, size_t *size)
 
 static void tell_where(rank *r)
 {
-    ended at = {0};
+    exit_status at = {0};
     char *frames;
     bool known = read_where(r, &frames, &at.frames_size);
     if (!known && seconds_now() - r->asked_where < 0.5) return;
     r->asked_where = 0;
     at.frames = frames;
-    tell_ending(r, RANK_WHERE, &at);
+    tell_exit(r, RANK_WHERE, &at);
     free(frames);
 }
 
@@ -109,22 +109,22 @@ static void end_cell(rank *r, outcome result)
     bool died = worker_finish(&r->worker, result) == OUTCOME_ENDED;
     output_end(&r->out);
     if (r->asked_where > 0) tell_where(r);
-    ended e = ending_of(&r->worker, died);
-    if (!r->joined && !died && e.ending == ENDING_RETURNED) {
+    exit_status e = exit_status_of(&r->worker, died);
+    if (!r->joined && !died && e.status == STATUS_RETURNED) {
         r->joined = true;
         tell(r, (message){.kind = RANK_READY}, NULL, 0);
         return;
     }
-    tell_ending(r, died ? RANK_DIED : RANK_DONE, &e);
+    tell_exit(r, died ? RANK_DIED : RANK_DONE, &e);
     r->dead |= died;
 }
 
 /* The worker has ended between two cells. */
 static void end_worker(rank *r)
 {
-    ended e = ending_of(&r->worker, true);
+    exit_status e = exit_status_of(&r->worker, true);
     output_end(&r->out);
-    tell_ending(r, RANK_DIED, &e);
+    tell_exit(r, RANK_DIED, &e);
     r->dead = true;
 }
 

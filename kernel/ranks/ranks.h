@@ -4,7 +4,7 @@
 #ifndef KERNEL_RANKS_RANKS_H
 #define KERNEL_RANKS_RANKS_H
 
-#include "ending.h"
+#include "exit_status.h"
 #include "ranks/transcript.h"
 #include "ranks/wire.h"
 #include "result.h"
@@ -25,7 +25,7 @@ typedef struct peer {
     bool silent;   /* it has not been heard of for too long */
     bool asked_where;
     double heard;  /* when it last said something */
-    ended end;     /* of its last cell, or of the rank; `frames` is owned */
+    exit_status end;     /* of its last cell, or of the rank; `frames` is owned */
     bool ended;    /* there is one */
     message times; /* of its last cell: wall, user, system */
     char *where;   /* "in MPI_Barrier at In[4]:2": where its cell was when it was last asked; NULL: not known */

@@ -26,7 +26,7 @@ enum rank_kind {
     RANK_READY, /* MPI is initialised */
     RANK_PUBLISH, /* payload: message type, content */
     RANK_ASK, /* wants a line of input; answered by RANK_INPUT */
-    RANK_DONE, /* the cell has ended: number, code, address, size, payload as in ending.h */
+    RANK_DONE, /* the cell has ended: number, code, address, size, payload as in exit_status.h */
     RANK_DIED, /* the process of the rank's cells is gone: the same */
     RANK_BYTES, /* to RANK_PEEK: code 0 and the bytes, or code -1 */
     RANK_WHERE, /* to RANK_SAY_WHERE: frames, outermost known last */

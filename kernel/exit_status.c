@@ -1,26 +1,26 @@
 #define _GNU_SOURCE
-#include "ending.h"
+#include "exit_status.h"
 
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 
-static ended death_of(const worker_process *w)
+static exit_status death_of(const worker_process *w)
 {
-    ended e = {.ending = ENDING_SIGNAL};
+    exit_status e = {.status = STATUS_SIGNAL};
     if (w->fatal_seen) {
         e.frames = w->payload;
         e.frames_size = w->payload_size;
         e.address = w->last.address;
     }
     if (w->forced) {
-        e.ending = ENDING_INTERRUPTED;
+        e.status = STATUS_INTERRUPTED;
     } else if (w->fatal_seen) {
-        e.ending = w->last.number;
+        e.status = w->last.number;
         e.thread = w->last.size == 1;
         e.code = w->last.code;
     } else if (WIFEXITED(w->status)) {
-        e.ending = ENDING_GONE;
+        e.status = STATUS_GONE;
         e.code = WEXITSTATUS(w->status);
     } else {
         e.code = w->stopped ? SIGSTOP : WTERMSIG(w->status);
@@ -30,16 +30,16 @@ static ended death_of(const worker_process *w)
     return e;
 }
 
-ended ending_of(const worker_process *w, bool died)
+exit_status exit_status_of(const worker_process *w, bool died)
 {
     if (died) return death_of(w);
-    return (ended){.ending = w->last.number,
-                   .code = w->last.code,
-                   .address = w->last.address,
-                   .size = w->last.size,
-                   .frames = w->payload,
-                   .frames_size = w->payload_size,
-                   .survived = true};
+    return (exit_status){.status = w->last.number,
+                         .code = w->last.code,
+                         .address = w->last.address,
+                         .size = w->last.size,
+                         .frames = w->payload,
+                         .frames_size = w->payload_size,
+                         .survived = true};
 }
 
 static const char *string_next(const char **at, const char *end)
