@@ -39,8 +39,8 @@ WHATIF_SRC  := ext/whatif/main.c
 BOARD_SRC   := $(wildcard ext/board/*.c)
 LAUNCH_SRC  := $(wildcard ext/launch/*.c) $(addprefix ext/core/,cores.c fault_text.c help.c timeline_file.c utf8.c)
 WORKER_SRC  := $(wildcard kernel/worker/*.c) kernel/ranks/join.c
-RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c kernel/machine.c kernel/output.c \
-               kernel/display.c kernel/waiting.c kernel/patience.c kernel/ending.c kernel/cells/text.c \
+RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c kernel/worker_process.c kernel/output.c \
+               kernel/display.c kernel/waiting.c kernel/patience.c kernel/exit_status.c kernel/cells/text.c \
                kernel/worker/protocol.c kernel/worker/family.c kernel/worker/segments.c
 KERNEL_SRC  := $(wildcard $(addprefix kernel/,*.c $(addsuffix /*.c,cells mistakes values help export magics debug))) \
                $(filter-out kernel/ranks/rank.c kernel/ranks/join.c,$(wildcard kernel/ranks/*.c)) \
@@ -236,7 +236,7 @@ $(filter $(BUILD)/tests/ext/launch/%,$(TESTS)): $(call object,$(filter-out %/mai
 # The parts of the kernel that these tests are about need nothing else of it.
 $(filter $(BUILD)/tests/kernel/%,$(TESTS)): EXTRA = -Ikernel
 $(BUILD)/tests/kernel/cells/split_test: $(call object,$(addprefix kernel/cells/,text.c lexer.c split.c declare.c))
-$(BUILD)/tests/kernel/worker/protocol_test: $(call object,kernel/worker/protocol.c kernel/ending.c)
+$(BUILD)/tests/kernel/worker/protocol_test: $(call object,kernel/worker/protocol.c kernel/exit_status.c)
 $(BUILD)/tests/kernel/ranks/wire_test: $(call object,kernel/ranks/wire.c kernel/cells/text.c)
 $(BUILD)/tests/kernel/ranks/wire_test: LIBRARIES = -lzmq
 

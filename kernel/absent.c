@@ -2,6 +2,7 @@
  * are zero here, which looks like a value. Each is named once. Read first: build.h. */
 #include "build.h"
 #include "ranks/ranks.h"
+#include "print.h"
 
 #include <stdlib.h>
 

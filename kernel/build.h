@@ -2,13 +2,14 @@
 #ifndef KERNEL_BUILD_H
 #define KERNEL_BUILD_H
 
+#include "result.h"
 #include "session.h"
 
-/* A function of an earlier cell, or of this one, that cannot run as things will be, and why. */
-typedef struct misfit {
+/* A stale function: it is of an earlier cell, or of this one, and cannot run once the cell is committed. And why. */
+typedef struct stale_function {
     entity *function;
     char *why;
-} misfit;
+} stale_function;
 
 enum { MOST_SIZES = 64 }; /* of arrays in one declaration */
 
@@ -26,7 +27,7 @@ typedef struct part {
 typedef struct retyped {
     entity *variable;
     char *type, *declaration;
-    names rests;
+    names dependencies;
 } retyped;
 
 typedef struct build {
@@ -43,8 +44,8 @@ typedef struct build {
     retyped *kept;   /* put back when the cell fails */
     size_t kept_count, kept_capacity;
     names missing;   /* variables that are declared and that nothing defines yet */
-    misfit *misfits;
-    size_t misfit_count, misfit_capacity;
+    stale_function *stale;
+    size_t stale_count, stale_capacity;
     text notes;      /* what the cell does to earlier ones: said when it is committed */
     bool staged;     /* there are arrays of run-time size: the cell runs in stages (stages.c) ... */
     size_t stage;    /* ... and this is the first such piece */

@@ -4,6 +4,8 @@
 #include "build.h"
 #include "cells/declared.h"
 #include "cells/dependents.h"
+#include "print.h"
+#include "sources.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -277,10 +279,10 @@ static value_form form_of(const value_facts *value, const char **shower)
     return size < 0 ? VALUE_NONE : size > 65536 ? VALUE_LARGE : VALUE_PLAIN;
 }
 
-static void add_misfit(build *b, entity *function, char *why)
+static void add_stale(build *b, entity *function, char *why)
 {
-    b->misfits = need_grown(b->misfits, b->misfit_count, &b->misfit_capacity, sizeof *b->misfits);
-    b->misfits[b->misfit_count++] = (misfit){function, why};
+    b->stale = need_grown(b->stale, b->stale_count, &b->stale_capacity, sizeof *b->stale);
+    b->stale[b->stale_count++] = (stale_function){function, why};
 }
 
 static void add_missing(entity *e, void *closure)
@@ -324,7 +326,7 @@ static bool find_missing(build *b, result *r)
         for (size_t k = 0; k < b->draft.count; k++) {
             entity *e = b->draft.items[k].what;
             if (e->kind == ENTITY_FUNCTION && e->defined && analyser_refers(&b->s->analyser, e->name, name))
-                add_misfit(b, e, format_text("it uses '%s', which is declared, and nothing defines it yet", name));
+                add_stale(b, e, format_text("it uses '%s', which is declared, and nothing defines it yet", name));
         }
     }
     return true;
@@ -345,7 +347,7 @@ static entity **list_of(entity *const *functions, size_t count)
 }
 
 /* Why the cell does not compile together with this earlier function; NULL when it does. */
-static char *misfit_of(build *b, entity *function)
+static char *why_stale(build *b, entity *function)
 {
     set_again(b, list_of(&function, 1), 1);
     parse(b);
@@ -373,7 +375,7 @@ static char *with_cause(const build *b, const entity *function, char *why)
     return why;
 }
 
-static void name_misfit(build *b, entity *function, char *why)
+static void report_stale(build *b, entity *function, char *why)
 {
     why = with_cause(b, function, why);
     bool known = function->unfit && !strcmp(function->unfit, why);
@@ -381,7 +383,7 @@ static void name_misfit(build *b, entity *function, char *why)
         format_text("%s() no longer compiles, and calling it is an error until it does: %s\n", function->name, why);
     if (!known) text_add(&b->notes, note);
     free(note);
-    add_misfit(b, function, why);
+    add_stale(b, function, why);
 }
 
 /* Each by itself: those that fit are compiled again beside the cell. */
@@ -390,8 +392,8 @@ static void sort_functions(build *b, entity *const *functions, size_t count)
     entity **fitting = need_zeroed((count + 1) * sizeof *fitting);
     size_t fitting_count = 0;
     for (size_t i = 0; i < count; i++) {
-        char *why = misfit_of(b, functions[i]);
-        if (why) name_misfit(b, functions[i], why);
+        char *why = why_stale(b, functions[i]);
+        if (why) report_stale(b, functions[i], why);
         else fitting[fitting_count++] = functions[i];
     }
     set_again(b, fitting, fitting_count);

@@ -1,4 +1,5 @@
 #include "expressions.h"
+#include "run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ json_t *evaluate_expressions(session *s, const char *asked)
     {
         if (json_is_string(expression)) json_object_set_new(answers, name, evaluate(s, json_string_value(expression)));
     }
-    machine_drain(&s->machine);
+    worker_drain(&s->worker);
     output_end(&s->out);
     s->out.silent = silent; /* what is printed between cells is the last cell's */
     json_decref(expressions);

@@ -25,16 +25,16 @@ static void keep_type(entity *e, void *closure)
     const keeping *k = closure;
     build *b = k->b;
     bool touched = false;
-    for (size_t i = 0; i < e->rests.count; i++) touched |= names_have(k->changed, e->rests.items[i]);
+    for (size_t i = 0; i < e->dependencies.count; i++) touched |= names_have(k->changed, e->dependencies.items[i]);
     bool own = e->defines.count && draft_find(&b->draft, e->defines.items[0]);
     if (e->kind != ENTITY_VARIABLE || !e->link || !e->plain || e->natural || !touched || own) return;
     b->kept = need_grown(b->kept, b->kept_count, &b->kept_capacity, sizeof *b->kept);
-    b->kept[b->kept_count++] = (retyped){e, e->type, e->declaration, e->rests};
+    b->kept[b->kept_count++] = (retyped){e, e->type, e->declaration, e->dependencies};
     text_addf(&b->notes, "'%s' keeps its type, which is %s\n", e->name, e->plain);
     e->type = copy_of(e->plain);
     e->declaration = variable_declaration(e);
-    e->rests = (names){0};
-    names_add(&e->rests, e->name); /* nothing else: what it was declared with may be no type any more */
+    e->dependencies = (names){0};
+    names_add(&e->dependencies, e->name); /* nothing else: what it was declared with may be no type any more */
 }
 
 /* `typedef int t; t x = 1;`, and now `int t = 6;`: x is an int still. Where a struct is meant, see
@@ -55,15 +55,15 @@ void free_kept(build *b)
         if (b->committed) {
             free(one->type);
             free(one->declaration);
-            names_free(&one->rests);
+            names_free(&one->dependencies);
             continue;
         }
         free(one->variable->type);
         free(one->variable->declaration);
-        names_free(&one->variable->rests);
+        names_free(&one->variable->dependencies);
         one->variable->type = one->type;
         one->variable->declaration = one->declaration;
-        one->variable->rests = one->rests;
+        one->variable->dependencies = one->dependencies;
     }
     free(b->kept);
 }

@@ -2,7 +2,7 @@
  * What only ran, and what was defined anew since, is forgotten with its file, so that a long session stays small.
  * Read first: session.h, cells/symbols.h. */
 #define _GNU_SOURCE
-#include "session.h"
+#include "loads.h"
 
 #include <search.h>
 #include <stdlib.h>
@@ -68,7 +68,7 @@ void loads_add(session *s, const char *path, text *payload, bool founds)
 void loads_settle(session *s)
 {
     load *last = s->load_count ? &s->loads[s->load_count - 1] : NULL;
-    bool heap = names_have(&s->machine.environment, "KOLO_HEAP_CHECK=1"); /* lists blocks by the lines of such cells */
+    bool heap = names_have(&s->worker.environment, "KOLO_HEAP_CHECK=1"); /* lists blocks by the lines of such cells */
     if (last && !last->founds && !last->fills && !heap) forget(last);
 }
 
@@ -76,7 +76,7 @@ bool loads_again(session *s)
 {
     for (size_t i = 0; i < s->load_count; i++) {
         const load *l = &s->loads[i];
-        if (l->size && machine_ask(&s->machine, MESSAGE_LOAD, l->payload, l->size) != OUTCOME_ANSWER) return false;
+        if (l->size && worker_ask(&s->worker, MESSAGE_LOAD, l->payload, l->size) != OUTCOME_ANSWER) return false;
     }
     return true;
 }

@@ -1,6 +1,6 @@
-/* Who may use the session when: see session.h. */
+/* Who may use the session when: see lock.h. */
 #define _GNU_SOURCE
-#include "session.h"
+#include "lock.h"
 
 #include <time.h>
 

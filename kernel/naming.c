@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "build.h"
 #include "worker/protocol.h"
+#include "session_worker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +33,8 @@ static entity *old_of(const build *b, const entity *e)
 
 bool library_has(session *s, const char *name)
 {
-    return ensure_worker(s) && machine_ask(&s->machine, MESSAGE_RESOLVE, name, strlen(name) + 1) == OUTCOME_ANSWER &&
-           s->machine.payload_size == 0;
+    return ensure_worker(s) && worker_ask(&s->worker, MESSAGE_RESOLVE, name, strlen(name) + 1) == OUTCOME_ANSWER &&
+           s->worker.payload_size == 0;
 }
 
 static void bind(build *b, const char *slot_of, const char *definition)
@@ -51,10 +52,10 @@ static void bind_trap(build *b, const char *link)
     free(trap);
 }
 
-static bool is_misfit(const build *b, const entity *e)
+static bool is_stale(const build *b, const entity *e)
 {
-    for (size_t i = 0; i < b->misfit_count; i++) {
-        if (b->misfits[i].function == e) return true;
+    for (size_t i = 0; i < b->stale_count; i++) {
+        if (b->stale[i].function == e) return true;
     }
     return false;
 }
@@ -88,7 +89,7 @@ static void name_function(build *b, draft_item *item)
     const char *definition = NULL;
     if (e->defined) {
         definition = own(b, format_text("%s$%u", e->link, b->draft.serial));
-        if (is_misfit(b, e)) bind_trap(b, e->link);
+        if (is_stale(b, e)) bind_trap(b, e->link);
         else bind(b, e->link, definition);
     }
     add_link(b, e->name, e->link, definition);
@@ -152,8 +153,8 @@ void name_all(build *b)
         bind(b, e->link, keeping);
         free(keeping);
     }
-    for (size_t i = 0; i < b->misfit_count; i++) {
-        if (b->misfits[i].function->serial != b->draft.serial) bind_trap(b, b->misfits[i].function->link);
+    for (size_t i = 0; i < b->stale_count; i++) {
+        if (b->stale[i].function->serial != b->draft.serial) bind_trap(b, b->stale[i].function->link);
     }
     for (size_t i = 0; i < b->missing.count; i++) { /* something to link with; whoever would touch it traps first */
         char *link = format_text("%s$missing%u", b->missing.items[i], b->draft.serial);

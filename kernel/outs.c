@@ -58,13 +58,13 @@ static const kept_value *last_value(const session *s)
 }
 
 /* A variable of that name with the value. */
-static void define(session *s, const char *name, const kept_value *value)
+static void define(session *s, const char *name, const kept_value *value, code_runner *run)
 {
     char *plain = declared(value->type, name);
     char *code = format_text("%s; { static const unsigned char kolo_bytes[] = {%s}; "
                              "__builtin_memcpy((void *)&%s, kolo_bytes, sizeof %s); }",
                              plain, value->bytes, name, name);
-    result r = run_c(s, code, "Out");
+    result r = run(s, code, "Out");
     result_free(&r);
     entity *made = symbols_find_bytes(s->symbols, 'o', name, strlen(name));
     if (made) made->of_outs = true;
@@ -107,14 +107,14 @@ static bool declares(const char *code, const token_list *list, const char *name)
     return false;
 }
 
-static void define_once(session *s, names *defined, const char *name, const kept_value *value)
+static void define_once(session *s, names *defined, const char *name, const kept_value *value, code_runner *run)
 {
     if (!value || names_have(defined, name) || taken(s, name)) return;
     names_add(defined, name);
-    define(s, name, value);
+    define(s, name, value, run);
 }
 
-char *outs_named(session *s, const char *code)
+char *outs_named(session *s, const char *code, code_runner *run)
 {
     if (!s->outs || (!strstr(code, "Out") && !strchr(code, '_'))) return NULL;
     token_list list = tokens_of(code);
@@ -130,14 +130,14 @@ char *outs_named(session *s, const char *code)
         bool last = !strcmp(name, "_") && !own_last && !token_is(code, t + 1, "(");
         if (out && value_of(s, number)) {
             char *plain = format_text("_%u", number);
-            define_once(s, &defined, plain, value_of(s, number));
+            define_once(s, &defined, plain, value_of(s, number), run);
             memset(copy + t->begin, ' ', t[3].end - t->begin);
             memcpy(copy + t->begin, plain, strlen(plain));
             free(plain);
         } else if (last) {
-            define_once(s, &defined, "_", last_value(s));
+            define_once(s, &defined, "_", last_value(s), run);
         } else if (outs_name(name) && name[1]) {
-            define_once(s, &defined, name, value_of(s, number));
+            define_once(s, &defined, name, value_of(s, number), run);
         }
         free(name);
     }

@@ -1,65 +1,14 @@
-/* What to say of a cell that did not return: what happened, at which line of which cell, how it got there, and what was
- * lost. Read first: session.h, worker/protocol.h. */
+/* What to say of a cell that did not return: what happened, at which line of which cell, and how it got there. Read
+ * first: report.h, worker/protocol.h. */
 #define _GNU_SOURCE
-#include "session.h"
-#include "ending.h"
-#include "outs.h"
+#include "report.h"
+#include "sources.h"
 #include "worker/checks.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void result_free(result *r)
-{
-    free(r->name);
-    free(r->value);
-    text_free(&r->traceback);
-    json_decref(r->payload);
-    *r = (result){0};
-}
-
-result error_result(const char *name, const char *format, ...)
-{
-    va_list arguments;
-    char *sentence = NULL;
-    va_start(arguments, format);
-    if (vasprintf(&sentence, format, arguments) < 0) sentence = copy_of(name);
-    va_end(arguments);
-    result r = {.failed = true, .name = copy_of(name), .value = sentence};
-    text_addf(&r.traceback, "\033[1;31m%s:\033[0m %s", name, sentence);
-    return r;
-}
-
-char *source_line_of(void *closure, const char *name, unsigned line)
-{
-    const session *s = closure;
-    const char *text_found = NULL;
-    char *file = NULL;
-    for (size_t i = s->source_count; i-- > 0 && !text_found;) {
-        if (!strcmp(s->sources[i].name, name)) text_found = s->sources[i].text;
-    }
-    if (!text_found) text_found = file = read_whole_file(name);
-    for (unsigned i = 1; text_found && i < line; i++) {
-        text_found = strchr(text_found, '\n');
-        if (text_found) text_found++;
-    }
-    char *copy = text_found ? copy_of_bytes(text_found, line ? strcspn(text_found, "\n") : strlen(text_found)) : NULL;
-    free(file);
-    return copy;
-}
-
-cell_fate fate_of(void *closure, const char *cell_name)
-{
-    const session *s = closure;
-    for (size_t i = s->source_count; i-- > 0;) {
-        const source *one = &s->sources[i];
-        if (!strcmp(one->name, cell_name) && one->serial)
-            return !one->ran ? FATE_FAILED : one->reset ? FATE_RESET : FATE_RAN;
-    }
-    return FATE_UNKNOWN;
-}
 
 typedef struct place {
     char *function, *file; /* "f", "In[3]" */
@@ -187,19 +136,6 @@ static void add_backtrace(session *s, const char *frames, size_t size, text *int
     free(last);
 }
 
-static void add_variable(entity *e, void *closure)
-{
-    text *into = closure;
-    if (e->kind != ENTITY_VARIABLE || !e->link || into->size > 600 || outs_name(e->name)) return;
-    text_addf(into, "%s%s", into->size ? ", " : "", into->size > 560 ? "…" : e->name);
-}
-
-static void mark_lost(entity *e, void *closure)
-{
-    (void)closure;
-    e->lost = e->kind == ENTITY_VARIABLE && e->link;
-}
-
 static const char *signal_sentence(int number)
 {
     switch (number) {
@@ -215,7 +151,7 @@ static const char *signal_sentence(int number)
 }
 
 /* " at In[3]:2, on another thread", or "". */
-static char *place_sentence(const ended *e, const place *p)
+static char *place_sentence(const exit_status *e, const place *p)
 {
     const char *thread = e->thread ? ", on another thread than the cell's own" : "";
     return p->file ? format_text(" at %s:%u%s", p->file, p->line, thread) : copy_of(thread);
@@ -223,44 +159,44 @@ static char *place_sentence(const ended *e, const place *p)
 
 enum { DEEP = 16 }; /* frames: more are a recursion's */
 
-static size_t count_frames(const ended *e)
+static size_t count_frames(const exit_status *e)
 {
     size_t ends = 0;
     for (size_t i = 0; i < e->frames_size; i++) ends += !e->frames[i];
     return ends / 3;
 }
 
-static void name_ending(const ended *e, result *r, const place *p)
+static void name_exit(const exit_status *e, result *r, const place *p)
 {
-    int ending = e->ending, code = e->code;
+    int status = e->status, code = e->code;
     char *where = place_sentence(e, p);
-    if (ending == ENDING_UNDEFINED || ending == ENDING_REFUSED) {
+    if (status == STATUS_UNDEFINED || status == STATUS_REFUSED) {
         free(where);
         return;
     }
     if (e->reason) {
         r->name = copy_of("ResourceError");
         r->value = format_text("%s%s%s", e->reason, p->file ? "," : "", where);
-    } else if (ending == ENDING_EXIT) {
+    } else if (status == STATUS_EXIT) {
         r->name = copy_of("Exit");
         r->value = format_text("exit(%d) was called%s", code, where);
-    } else if (ending == ENDING_GONE) {
+    } else if (status == STATUS_GONE) {
         r->name = copy_of("Exit");
         r->value =
             format_text("the process that runs the cells ended with exit code %d, or was replaced by another program",
                         code);
-    } else if (ending == ENDING_INTERRUPTED) {
+    } else if (status == STATUS_INTERRUPTED) {
         r->name = copy_of("KeyboardInterrupt");
         r->value = format_text("interrupted%s", where);
-    } else if (ending == ENDING_SIGNAL && e->before && !p->file) {
+    } else if (status == STATUS_SIGNAL && e->before && !p->file) {
         r->name = copy_of(signal_sentence(code));
         r->value = format_text("%s before the cell ran: an earlier cell has damaged the memory", r->name);
-    } else if (ending == ENDING_SIGNAL && e->deep && p->function) {
+    } else if (status == STATUS_SIGNAL && e->deep && p->function) {
         r->name = copy_of(signal_sentence(code));
         bool itself = count_frames(e) >= DEEP;
         r->value = format_text("the stack overflowed: %s() %s%s", p->function,
                                itself ? "called itself too deeply" : "has local variables that are too large", where);
-    } else if (ending == ENDING_SIGNAL) {
+    } else if (status == STATUS_SIGNAL) {
         r->name = copy_of(signal_sentence(code));
         bool address = (code == SIGSEGV || code == SIGBUS) && e->frames;
         r->value = address ? format_text("%s%s, address 0x%lx", signal_sentence(code), where, (unsigned long)e->address)
@@ -302,7 +238,7 @@ static char *recursion_sentence(const names *repeated, const char *innermost, ui
     return text_take(&said);
 }
 
-static void name_overflow(const ended *e, result *r, const place *p, const names *repeated)
+static void name_overflow(const exit_status *e, result *r, const place *p, const names *repeated)
 {
     bool whole = !p->function || !strncmp(p->function, "In_", 3);
     char *where = place_sentence(e, p), *why = recursion_sentence(repeated, whole ? NULL : p->function, e->address);
@@ -334,7 +270,7 @@ static char *trap_sentence(const session *s, const char *link)
     return sentence;
 }
 
-static void name_missing(const session *s, const ended *e, result *r, const place *p)
+static void name_missing(const session *s, const exit_status *e, result *r, const place *p)
 {
     char *sentence = trap_sentence(s, e->frames), *where = place_sentence(e, p);
     r->name = copy_of(strstr(sentence, "nothing defines it") ? "UndefinedFunction" : "UnfitFunction");
@@ -409,7 +345,7 @@ static char *call_sentence(session *s, const char *words)
 }
 
 /* A fault at NULL: which call gave it last, where that is known. */
-static void add_null_call(session *s, const ended *e, size_t before, text *into)
+static void add_null_call(session *s, const exit_status *e, size_t before, text *into)
 {
     const char *at = e->frames + before, *end = e->frames + e->frames_size;
     for (; e->frames && at < end; at += strlen(at) + 1) {
@@ -421,7 +357,7 @@ static void add_null_call(session *s, const ended *e, size_t before, text *into)
     }
 }
 
-static void name_refused(session *s, const ended *e, result *r, const place *p)
+static void name_refused(session *s, const exit_status *e, result *r, const place *p)
 {
     char *where = place_sentence(e, p);
     char *said = *e->frames == MARK_INDEX  ? index_sentence(s, e->frames)
@@ -433,23 +369,23 @@ static void name_refused(session *s, const ended *e, result *r, const place *p)
     free(where);
 }
 
-result ended_result(session *s, const ended *e)
+result exit_status_result(session *s, const exit_status *e)
 {
     result r = {.failed = true};
     text trace = {0};
     place first = {0};
     cycle around = {0};
-    bool text_first = e->ending == ENDING_UNDEFINED || e->ending == ENDING_REFUSED;
+    bool text_first = e->status == STATUS_UNDEFINED || e->status == STATUS_REFUSED;
     size_t before = text_first && e->frames && e->frames_size ? strnlen(e->frames, e->frames_size) + 1 : 0;
     if (e->frames && e->frames_size >= before) {
         add_backtrace(s, e->frames + before, e->frames_size - before, &trace, &first,
-                      e->ending == ENDING_OVERFLOW ? &around : NULL);
+                      e->status == STATUS_OVERFLOW ? &around : NULL);
     }
-    if (e->ending == ENDING_OVERFLOW) name_overflow(e, &r, &first, &around.repeated);
-    else name_ending(e, &r, &first);
+    if (e->status == STATUS_OVERFLOW) name_overflow(e, &r, &first, &around.repeated);
+    else name_exit(e, &r, &first);
     cycle_free(&around);
-    if (before && e->ending == ENDING_UNDEFINED) name_missing(s, e, &r, &first);
-    if (before && e->ending == ENDING_REFUSED) name_refused(s, e, &r, &first);
+    if (before && e->status == STATUS_UNDEFINED) name_missing(s, e, &r, &first);
+    if (before && e->status == STATUS_REFUSED) name_refused(s, e, &r, &first);
     if (!r.value) {
         r.name = copy_of("Error");
         r.value = copy_of("the cell did not return, and its process has not said why");
@@ -473,23 +409,15 @@ char *place_of_frames(session *s, const char *frames, size_t size)
     return found;
 }
 
-void add_loss(session *s, text *into)
+result load_failure(const char *why)
 {
-    text lost = {0};
-    symbols_each(s->symbols, add_variable, &lost);
-    symbols_each(s->symbols, mark_lost, NULL);
-    bool up = replace_worker(s, false);
-    text_addf(into, "\nThe process that ran the cells is gone%s; functions, types and includes are kept.",
-              up ? " and a new one has taken its place" : "");
-    if (lost.size) text_addf(into, "\nLost, and zero until their cells are run again: %s", lost.data);
-    text_free(&lost);
-}
-
-result ending_result(session *s, bool survived)
-{
-    ended e = ending_of(&s->machine, !survived);
-    result r = ended_result(s, &e);
-    if (!survived) add_loss(s, &r.traceback);
-    s->machine.forced = s->machine.stopped = false;
-    return r;
+    const char *symbol = strstr(why, "undefined symbol: ");
+    const char *reason = strstr(why, ".so: "); /* after the path */
+    if (!symbol) return error_result("LinkError", "the cell cannot be loaded: %s", reason ? reason + 5 : why);
+    symbol += strlen("undefined symbol: ");
+    int size = (int)strcspn(symbol, " ,\n");
+    return error_result("LinkError",
+                        "'%.*s' is declared but not defined, neither in a cell nor in a loaded library "
+                        "(%%ldflags -lNAME loads one)",
+                        size, symbol);
 }

@@ -8,11 +8,17 @@
 #include "cells/needs.h"
 #include "cells/packing.h"
 #include "cells/spelling.h"
-#include "debug/debugger.h"
 #include "debug/expression.h"
 #include "outs.h"
 #include "ranks/ranks.h"
 #include "trial.h"
+#include "loads.h"
+#include "lock.h"
+#include "print.h"
+#include "report.h"
+#include "run.h"
+#include "search_path.h"
+#include "session_worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +31,8 @@ void build_free(build *b)
         entity *e = symbols_find(b->s->symbols, b->dropped.items[i]);
         if (e) e->gone = false;
     }
-    for (size_t i = 0; i < b->misfit_count; i++) free(b->misfits[i].why);
-    free(b->misfits);
+    for (size_t i = 0; i < b->stale_count; i++) free(b->stale[i].why);
+    free(b->stale);
     free_kept(b);
     draft_free(&b->draft);
     text_free(&b->notes);
@@ -50,31 +56,17 @@ static const char *library_for(const names *wanted)
     return mpi ? (openmp ? "libmpi.so.40:libomp.so.5" : "libmpi.so.40") : openmp ? "libomp.so.5" : "";
 }
 
-result load_failure(session *s, const char *why)
-{
-    const char *symbol = strstr(why, "undefined symbol: ");
-    (void)s;
-    const char *reason = strstr(why, ".so: "); /* after the path */
-    if (!symbol) return error_result("LinkError", "the cell cannot be loaded: %s", reason ? reason + 5 : why);
-    symbol += strlen("undefined symbol: ");
-    int size = (int)strcspn(symbol, " ,\n");
-    return error_result("LinkError",
-                        "'%.*s' is declared but not defined, neither in a cell nor in a loaded library "
-                        "(%%ldflags -lNAME loads one)",
-                        size, symbol);
-}
-
 /* The worker could not load the cell, which has done nothing yet, because of what an earlier one has done to it: its
  * memory is damaged, it has another user or root folder. That is told, and the cell gets its chance. */
 static bool load_in_new_worker(session *s, const text *payload, bool gone, result *r)
 {
-    const char *colon = gone ? NULL : strrchr(s->machine.payload, ':');
-    result before = gone ? ending_result(s, false)
+    const char *colon = gone ? NULL : strrchr(s->worker.payload, ':');
+    result before = gone ? worker_exit_result(s, false)
                          : error_result("ProcessError", "the process of the cells can no longer load them%s", colon);
     if (!gone) add_loss(s, &before.traceback);
-    bool loaded = machine_has_worker(&s->machine) &&
-                  machine_ask(&s->machine, MESSAGE_LOAD, payload->data, payload->size) == OUTCOME_ANSWER &&
-                  s->machine.last.code == 0;
+    bool loaded = worker_is_up(&s->worker) &&
+                  worker_ask(&s->worker, MESSAGE_LOAD, payload->data, payload->size) == OUTCOME_ANSWER &&
+                  s->worker.last.code == 0;
     if (!loaded) {
         *r = before;
         return false;
@@ -108,8 +100,8 @@ bool build_and_load(build *b, char **path, result *r)
     names wanted = {0};
     char *problem = NULL;
     *path = compile_unit(b, s->compiler.debugging, &wanted, &problem);
-    machine_take_wake(&s->machine);
-    if (!*path && s->machine.interrupted > 0) {
+    worker_take_wake(&s->worker);
+    if (!*path && s->worker.interrupted > 0) {
         *r = error_result("KeyboardInterrupt", "interrupted while it was compiled");
     } else if (!*path) {
         char *why = link_words(problem, b->draft.name);
@@ -127,12 +119,12 @@ bool build_and_load(build *b, char **path, result *r)
     names_free(&wanted);
     bool up = *path && ensure_worker(s);
     if (*path && !up) *r = error_result("WorkerError", "the process that runs cells cannot be started");
-    bool loaded = up && machine_ask(&s->machine, MESSAGE_LOAD, payload.data, payload.size) == OUTCOME_ANSWER;
+    bool loaded = up && worker_ask(&s->worker, MESSAGE_LOAD, payload.data, payload.size) == OUTCOME_ANSWER;
     bool cut_off =
-        loaded && s->machine.last.code != 0 && strstr(s->machine.payload, ".so: cannot open shared object file:");
+        loaded && s->worker.last.code != 0 && strstr(s->worker.payload, ".so: cannot open shared object file:");
     if (up && (!loaded || cut_off)) loaded = load_in_new_worker(s, &payload, !loaded, r);
-    if (loaded && s->machine.last.code != 0) {
-        *r = load_failure(s, s->machine.payload);
+    if (loaded && s->worker.last.code != 0) {
+        *r = load_failure(s->worker.payload);
         loaded = false;
     }
     if (loaded) loads_add(s, *path, &payload, b->assembly.size > 0);
@@ -147,10 +139,10 @@ static void commit_functions(build *b)
         free(b->draft.again[i]->unfit);
         b->draft.again[i]->unfit = NULL;
     }
-    for (size_t i = 0; i < b->misfit_count; i++) {
-        free(b->misfits[i].function->unfit);
-        b->misfits[i].function->unfit = b->misfits[i].why;
-        b->misfits[i].why = NULL;
+    for (size_t i = 0; i < b->stale_count; i++) {
+        free(b->stale[i].function->unfit);
+        b->stale[i].function->unfit = b->stale[i].why;
+        b->stale[i].why = NULL;
     }
     for (size_t i = 0; i < b->draft.count; i++) {
         const entity *e = b->draft.items[i].what;
@@ -171,12 +163,12 @@ static void commit_packing(build *b)
 
 /* A function's body and a variable's initialiser have done their work: a later cell's unit needs neither, nor what they
  * use. Else a chain of cells, each of which uses the one before, would make units grow with the session. */
-static void note_what_it_rests_on(entity *e)
+static void note_dependencies(entity *e)
 {
     bool text_is_all = e->kind == ENTITY_MACRO || e->kind == ENTITY_TYPE;
     if (text_is_all || e->natural || !e->declaration) return;
     token_list tokens = tokens_of(e->declaration);
-    used_names(e->declaration, tokens.items, 0, tokens.count, &e->rests);
+    used_names(e->declaration, tokens.items, 0, tokens.count, &e->dependencies);
     tokens_free(&tokens);
 }
 
@@ -223,7 +215,7 @@ static void commit(build *b)
             symbols_drop(s->symbols, e->defines.items[0]);
             entity_free(e);
         } else {
-            note_what_it_rests_on(e);
+            note_dependencies(e);
             symbols_put(s->symbols, e);
         }
     }
@@ -248,8 +240,8 @@ static void publish_value(build *b)
 {
     session *s = b->s;
     memory worker = worker_memory(s);
-    uint64_t address = s->machine.last.address;
-    size_t size = s->machine.last.size; /* reading it makes other replies the last */
+    uint64_t address = s->worker.last.address;
+    size_t size = s->worker.last.size; /* reading it makes other replies the last */
     json_t *data = data_of_value(b, &worker, address, size);
     if (!data) return;
     json_decref(s->value);
@@ -281,28 +273,28 @@ static json_t *take_values(void *closure, const memory *from, uint64_t address, 
 static result execute(build *b, const char *path)
 {
     session *s = b->s;
-    machine_take_wake(&s->machine); /* while it was compiled */
-    if (s->machine.interrupted > 0) return error_result("KeyboardInterrupt", "interrupted before it ran");
+    worker_take_wake(&s->worker); /* while it was compiled */
+    if (s->worker.interrupted > 0) return error_result("KeyboardInterrupt", "interrupted before it ran");
     value_reader shown = b->draft.has_value ? data_of_value : NULL;
     if (ranks_chosen(s)) return ranks_run(s, path, b->draft.function, b->which->asked ? take_values : shown, b);
     text payload = {0};
     text_add_bytes(&payload, path, strlen(path) + 1);
     text_add_bytes(&payload, b->draft.function, strlen(b->draft.function) + 1);
     cell_waits(s);
-    outcome o = machine_run(&s->machine, MESSAGE_RUN, payload.data, payload.size, s->allow_stdin);
+    outcome o = worker_run(&s->worker, MESSAGE_RUN, payload.data, payload.size, s->allow_stdin);
     cell_goes_on(s);
     text_free(&payload);
-    if (o == OUTCOME_ENDED) return ending_result(s, false);
-    if (s->machine.culled) {
-        print_error(s, s->machine.culled);
+    if (o == OUTCOME_ENDED) return worker_exit_result(s, false);
+    if (s->worker.culled) {
+        print_error(s, s->worker.culled);
         print_error(s, "\n");
     }
     /* A training run that an interrupt has ended returns as always, with its history. */
-    if (s->machine.last.number == ENDING_RETURNED && s->machine.interrupted > 0)
+    if (s->worker.last.number == STATUS_RETURNED && s->worker.interrupted > 0)
         return error_result("KeyboardInterrupt", "interrupted");
-    if (s->machine.last.number != ENDING_RETURNED) return ending_result(s, true);
+    if (s->worker.last.number != STATUS_RETURNED) return worker_exit_result(s, true);
     memory worker = worker_memory(s);
-    if (b->which->asked) take_values(b, &worker, s->machine.last.address, s->machine.last.size);
+    if (b->which->asked) take_values(b, &worker, s->worker.last.address, s->worker.last.size);
     if (b->draft.has_value) publish_value(b);
     return (result){0};
 }
@@ -368,7 +360,7 @@ static result run_examined(build *b)
 bool readable(session *s, const text *what, const char *name, result *r)
 {
     cell_waits(s);
-    trial_end end = trial_of(&s->analyser, what, TRIAL_OF_CELL, s->machine.wake);
+    trial_end end = trial_of(&s->analyser, what, TRIAL_OF_CELL, s->worker.wake);
     cell_goes_on(s);
     if (end == TRIAL_INTERRUPTED) *r = error_result("KeyboardInterrupt", "%s", trial_sentence(end));
     else if (end != TRIAL_PASSED) *r = error_result("CompileError", "%s: %s", name, trial_sentence(end));
@@ -440,7 +432,7 @@ static char *straightened(session *s, const char *code, const char *name, origin
 
 result run_shown(session *s, const char *code, const char *shown, const char *name)
 {
-    char *renamed = strcmp(name, "Out") ? outs_named(s, code) : NULL;
+    char *renamed = strcmp(name, "Out") ? outs_named(s, code, run_c) : NULL;
     if (renamed) code = renamed;
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
     s->sources[s->source_count++] = (source){.name = copy_of(name), .text = copy_of(shown), .serial = s->serial + 1};
@@ -464,55 +456,4 @@ result run_shown(session *s, const char *code, const char *shown, const char *na
 result run_c(session *s, const char *code, const char *name)
 {
     return run_shown(s, code, code, name);
-}
-
-bool ensure_worker(session *s)
-{
-    if (machine_has_worker(&s->machine)) return true;
-    if (s->machine.unreported) {
-        s->machine.unreported = false;
-        result r = ending_result(s, false);
-        print_error(s, r.traceback.data);
-        print_error(s, "\n");
-        result_free(&r);
-        return machine_has_worker(&s->machine);
-    }
-    bool up = machine_start_worker(&s->machine) && loads_again(s);
-    headers_lost(s->symbols);
-    if (up) debug_worker_started(s->debugger);
-    return up;
-}
-
-bool replace_worker(session *s, bool gently)
-{
-    machine_stop_worker(&s->machine, gently);
-    s->machine.worker = 0;
-    s->machine.starting = s->machine.unreported = false;
-    return ensure_worker(s);
-}
-
-result run_program_in_worker(session *s, char *const *arguments, int *status)
-{
-    text payload = {0};
-    for (; *arguments; arguments++) text_add_bytes(&payload, *arguments, strlen(*arguments) + 1);
-    *status = 0;
-    result r = {0};
-    bool up = ensure_worker(s);
-    outcome o = OUTCOME_ENDED;
-    cell_waits(s);
-    if (up) o = machine_run(&s->machine, MESSAGE_SHELL, payload.data, payload.size, s->allow_stdin);
-    cell_goes_on(s);
-    if (!up) {
-        r = error_result("WorkerError", "the process that runs cells cannot be started");
-    } else if (o == OUTCOME_ENDED) {
-        r = ending_result(s, false);
-    } else if (s->machine.last.number != ENDING_PROGRAM) {
-        r = ending_result(s, true);
-    } else if (s->machine.culled) {
-        r = error_result("ResourceError", "%s", s->machine.culled);
-    } else {
-        *status = s->machine.last.code;
-    }
-    text_free(&payload);
-    return r;
 }

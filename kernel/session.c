@@ -7,6 +7,9 @@
 #include "magics/magics.h"
 #include "outs.h"
 #include "ranks/ranks.h"
+#include "loads.h"
+#include "lock.h"
+#include "search_path.h"
 
 #include <libgen.h>
 #include <limits.h>
@@ -123,20 +126,6 @@ static void open_history(session *s)
     free(path);
 }
 
-char *in_path(const char *name)
-{
-    const char *path = getenv("PATH");
-    char *copy = copy_of(path ? path : ""), *rest, *found = NULL;
-    for (char *one = strtok_r(copy, ":", &rest); one && !found; one = strtok_r(NULL, ":", &rest)) {
-        found = format_text("%s/%s", one, name);
-        if (access(found, X_OK) == 0) continue;
-        free(found);
-        found = NULL;
-    }
-    free(copy);
-    return found;
-}
-
 /* With it a sanitizer's report names lines. */
 static void add_symbolizer(names *environment)
 {
@@ -157,14 +146,14 @@ static void add_symbolizer(names *environment)
 static void set_environment(session *s)
 {
     static const char *const plain[] = {"PAGER=cat", "GIT_PAGER=cat", "PYTHONUNBUFFERED=1", NULL};
-    display_tell(&s->display, s->library, s->folder, &s->machine.environment);
-    names_add_words(&s->machine.environment, plain);
-    add_symbolizer(&s->machine.environment);
+    display_tell(&s->display, s->library, s->folder, &s->worker.environment);
+    names_add_words(&s->worker.environment, plain);
+    add_symbolizer(&s->worker.environment);
 }
 
 static void drain_for_display(void *closure)
 {
-    machine_drain(closure);
+    worker_drain(closure);
 }
 
 typedef struct news {
@@ -175,14 +164,14 @@ typedef struct news {
 /* By the holder of `busy`. */
 static news news_of(session *s)
 {
-    machine *m = &s->machine;
+    worker_process *w = &s->worker;
     bool room = output_has_room(&s->out);
-    return (news){.watched = {{room ? m->out_pipe : -1, POLLIN, 0},
-                              {room ? m->error_pipe : -1, POLLIN, 0},
+    return (news){.watched = {{room ? w->out_pipe : -1, POLLIN, 0},
+                              {room ? w->error_pipe : -1, POLLIN, 0},
                               {room ? display_watch(&s->display) : -1, POLLIN, 0},
                               {room ? ranks_watch(s) : -1, POLLIN, 0},
-                              {m->wake, POLLIN, 0}, /* a shutdown */
-                              {m->orphans_ended ? -1 : m->guard_socket, 0, 0}}, /* its end */
+                              {w->wake, POLLIN, 0}, /* a shutdown */
+                              {w->orphans_ended ? -1 : w->guard_socket, 0, 0}}, /* its end */
                   .soon = !room || s->compiler.building};
 }
 
@@ -203,8 +192,8 @@ static void *idle(void *closure)
         next.soon = true; /* while a cell runs its thread does all this */
         if (pthread_mutex_trylock(&s->busy)) continue;
         if (!s->closing && output_has_room(&s->out)) {
-            machine_drain(&s->machine);
-            display_serve(&s->display, &s->out, drain_for_display, &s->machine);
+            worker_drain(&s->worker);
+            display_serve(&s->display, &s->out, drain_for_display, &s->worker);
             if (!s->closing) ranks_tend(s);
             output_flush(&s->out);
         }
@@ -219,7 +208,8 @@ session *session_open(const front *f, const char *executable, char **problem)
 {
     session *s = need_zeroed(sizeof *s);
     s->front = *f;
-    machine_blank(&s->machine); /* session_close() follows whatever fails */
+    s->magics = magics_table;
+    worker_blank(&s->worker); /* session_close() follows whatever fails */
     s->compiler.input = -1;
     pthread_mutex_init(&s->busy, NULL);
     pthread_mutex_init(&s->knowledge, NULL);
@@ -234,11 +224,11 @@ session *session_open(const front *f, const char *executable, char **problem)
     s->symbols = symbols_open();
     output_begin(&s->out, &s->front, false);
     char *worker = beside(s, "kolo-worker");
-    bool up = display_open(&s->display, s->folder) && machine_open(&s->machine, &s->out, worker, s->folder);
+    bool up = display_open(&s->display, s->folder) && worker_open(&s->worker, &s->out, worker, s->folder);
     free(worker);
-    s->machine.display = &s->display;
+    s->worker.display = &s->display;
     set_environment(s);
-    if (!up || !machine_start_worker(&s->machine)) {
+    if (!up || !worker_start(&s->worker)) {
         *problem = format_text("kolo-worker cannot be started beside %s", s->executable);
         session_close(s);
         return NULL;
@@ -248,7 +238,7 @@ session *session_open(const front *f, const char *executable, char **problem)
     analyser_open(&s->analyser, &s->base_flags, s->folder);
     compiler_open(&s->compiler, &s->base_flags, s->folder);
     compiler_prepare(&s->compiler);
-    tools_heed(s->machine.wake);
+    tools_heed(s->worker.wake);
     open_history(s);
     s->debugger = debug_open(s);
     s->idling = pthread_create(&s->idler, NULL, idle, s) == 0;
@@ -262,8 +252,8 @@ void session_close(session *s)
     if (s->idling) pthread_join(s->idler, NULL);
     bool quiet = last_enters(s); /* a cell that runs has been interrupted */
     if (quiet) ranks_close(s);
-    if (quiet) machine_ask_to_end(&s->machine);
-    machine_close(&s->machine);
+    if (quiet) worker_ask_to_end(&s->worker);
+    worker_close(&s->worker);
     if (!quiet) return; /* the process is about to end; its guard has ended the rest */
     debug_close(s->debugger);
     compiler_close(&s->compiler);
@@ -295,40 +285,6 @@ void session_close(session *s)
     free(s);
 }
 
-void print_out(session *s, const char *words)
-{
-    output_add(&s->out, 1, words, strlen(words));
-}
-
-void print_error(session *s, const char *words)
-{
-    output_add(&s->out, 2, words, strlen(words));
-}
-
-static bool read_worker(void *closure, uint64_t address, size_t size, void *into)
-{
-    session *s = closure;
-    if (machine_peek(&s->machine, address, size) != OUTCOME_ANSWER || s->machine.last.code ||
-        s->machine.payload_size < size)
-        return false;
-    memcpy(into, s->machine.payload, size);
-    return true;
-}
-
-/* "f" for f$1, which is what the linker knows a cell's function as. */
-static char *function_of_worker(void *closure, uint64_t address)
-{
-    session *s = closure;
-    if (machine_ask(&s->machine, MESSAGE_NAME, &address, sizeof address) != OUTCOME_ANSWER || s->machine.last.code)
-        return NULL;
-    return copy_of_bytes(s->machine.payload, strcspn(s->machine.payload, "$"));
-}
-
-memory worker_memory(session *s)
-{
-    return (memory){.read = read_worker, .function_at = function_of_worker, .closure = s};
-}
-
 static void publish_error(session *s, const result *r, json_t *lines)
 {
     json_t *content = json_pack("{s:s, s:s, s:O}", "ename", r->name, "evalue", r->value, "traceback", lines);
@@ -336,18 +292,6 @@ static void publish_error(session *s, const result *r, json_t *lines)
     if (dump) output_publish(&s->out, "error", dump);
     free(dump);
     json_decref(content);
-}
-
-json_t *traceback_lines(const result *r)
-{
-    json_t *lines = json_array();
-    char *copy = copy_of(r->traceback.data ? r->traceback.data : r->value), *rest;
-    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        json_t *one = json_string(line);
-        json_array_append_new(lines, one ? one : json_string("?"));
-    }
-    free(copy);
-    return lines;
 }
 
 static json_t *reply_of(session *s, const result *r, const char *user_expressions)
@@ -373,10 +317,10 @@ static void forget_input(session *s)
 {
     bool keep = s->input_given;
     s->input_given = false;
-    if (keep || !s->machine.input_file) return;
-    unlink(s->machine.input_file);
-    free(s->machine.input_file);
-    s->machine.input_file = NULL;
+    if (keep || !s->worker.input_file) return;
+    unlink(s->worker.input_file);
+    free(s->worker.input_file);
+    s->worker.input_file = NULL;
 }
 
 char *session_execute(session *s, const char *written, bool silent, bool store, const char *user_expressions,
@@ -396,11 +340,11 @@ char *session_execute(session *s, const char *written, bool silent, bool store, 
     size_t before = s->source_count;
     if (counted) journal_begin(&s->journal, code, name);
     debug_cell_begins(s->debugger, code, name);
-    machine_take_wake(&s->machine);
-    if (s->machine.interrupted > 0) r = error_result("KeyboardInterrupt", "interrupted before it ran");
+    worker_take_wake(&s->worker);
+    if (s->worker.interrupted > 0) r = error_result("KeyboardInterrupt", "interrupted before it ran");
     else if (!blank(code)) r = run_cell(s, code, name);
     debug_cell_ended(s->debugger);
-    machine_drain(&s->machine);
+    worker_drain(&s->worker);
     output_end(&s->out);
     journal_end(&s->journal, r.failed);
     forget_input(s);
@@ -414,20 +358,20 @@ char *session_execute(session *s, const char *written, bool silent, bool store, 
     free(code);
     compiler_precompile(&s->compiler, s->prefix);
     compiler_prepare(&s->compiler);
-    machine_take_wake(&s->machine);
-    s->machine.interrupted = 0;
+    worker_take_wake(&s->worker);
+    s->worker.interrupted = 0;
     cell_ended(s);
     return dump ? dump : copy_of("{\"status\":\"error\",\"ename\":\"Error\",\"evalue\":\"\",\"traceback\":[]}");
 }
 
 void session_interrupt(session *s)
 {
-    machine_interrupt(&s->machine);
+    worker_interrupt(&s->worker);
 }
 
 void session_forget_interrupt(session *s)
 {
-    machine_forget_wake(&s->machine);
+    worker_forget_wake(&s->worker);
 }
 
 void session_interrupt_debugger(session *s)

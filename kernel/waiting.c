@@ -67,25 +67,25 @@ static bool family_reads(pid_t process, ino_t pipe, int depth, bool below, bool 
 
 static const char end_of_input[] = "(a line of ^D alone, typed so or with Ctrl and D, is the end of the input)\n";
 
-static void ask_user(machine *m)
+static void ask_user(worker_process *w)
 {
-    machine_drain(m);
-    char *question = output_take_question(m->out);
-    char *line = m->out->front->ask(m->out->front->self, question);
+    worker_drain(w);
+    char *question = output_take_question(w->out);
+    char *line = w->out->front->ask(w->out->front->self, question);
     free(question);
     if (line && (!strcmp(line, "^D") || !strcmp(line, "\004"))) { /* the end of the input */
-        close(m->input);
-        m->input = -1;
+        close(w->input);
+        w->input = -1;
         free(line);
         return;
     }
     if (!line) {
-        if (!m->out->silent) output_add(m->out, 2, end_of_input, strlen(end_of_input));
-        m->interrupted = seconds_now();
+        if (!w->out->silent) output_add(w->out, 2, end_of_input, strlen(end_of_input));
+        w->interrupted = seconds_now();
         return;
     }
     char *with_newline = format_text("%s\n", line);
-    (void)!write(m->input, with_newline, strlen(with_newline));
+    (void)!write(w->input, with_newline, strlen(with_newline));
     free(with_newline);
     free(line);
 }
@@ -101,27 +101,27 @@ static char state_of(pid_t process)
 }
 
 /* A worker that has stopped itself cannot go on by itself; a guard that a cell has stopped is to go on. */
-static void end_if_stopped(machine *m)
+static void end_if_stopped(worker_process *w)
 {
-    if (state_of(m->guard) == 'T') kill(m->guard, SIGCONT);
-    if (m->traced) return; /* the debugger shows it, and can let it go on */
-    char state = state_of(m->worker);
+    if (state_of(w->guard) == 'T') kill(w->guard, SIGCONT);
+    if (w->traced) return; /* the debugger shows it, and can let it go on */
+    char state = state_of(w->process);
     if (state != 'T' && state != 'Z') return;
-    m->stopped = state == 'T';
-    kill(m->worker, SIGKILL);
+    w->stopped = state == 'T';
+    kill(w->process, SIGKILL);
 }
 
-void waiting_look(machine *m)
+void waiting_look(worker_process *w)
 {
     double now = seconds_now();
-    if (now - m->probed < 0.03 || m->worker <= 0) return;
-    m->probed = now;
-    end_if_stopped(m);
+    if (now - w->probed < 0.03 || w->process <= 0) return;
+    w->probed = now;
+    end_if_stopped(w);
     struct stat facts;
     int unread = 1;
-    if (!m->asks || m->input < 0 || m->interrupted > 0 || fstat(m->input, &facts)) return;
-    if (ioctl(m->input, FIONREAD, &unread) || unread > 0) return;
-    if (family_reads(m->worker, facts.st_ino, 0, false, false)) ask_user(m);
+    if (!w->asks || w->input < 0 || w->interrupted > 0 || fstat(w->input, &facts)) return;
+    if (ioctl(w->input, FIONREAD, &unread) || unread > 0) return;
+    if (family_reads(w->process, facts.st_ino, 0, false, false)) ask_user(w);
 }
 
 /* A program gets its time to end by itself. */
@@ -134,17 +134,17 @@ static bool awaits_program(pid_t worker)
 }
 
 /* A worker on a busy machine gets more time: it must not lose its variables because it had no core. */
-void waiting_interrupt(machine *m)
+void waiting_interrupt(worker_process *w)
 {
-    double passed = patience_passed(&m->patience, m->interrupted);
-    if (!m->running || m->worker <= 0) return;
-    bool programs = awaits_program(m->worker);
+    double passed = patience_passed(&w->patience, w->interrupted);
+    if (!w->running || w->process <= 0) return;
+    bool programs = awaits_program(w->process);
     if (passed > (programs ? 2.2 : 1.2)) {
-        m->forced = true;
-        kill(m->worker, SIGKILL);
+        w->forced = true;
+        kill(w->process, SIGKILL);
     } else if (passed > (programs ? 2.1 : 1.1)) {
-        kill(m->worker, SIGNAL_LAST_WORDS);
+        kill(w->process, SIGNAL_LAST_WORDS);
     } else {
-        kill(m->worker, passed > 0.4 ? SIGNAL_INTERRUPT : SIGINT);
+        kill(w->process, passed > 0.4 ? SIGNAL_INTERRUPT : SIGINT);
     }
 }

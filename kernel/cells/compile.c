@@ -314,7 +314,7 @@ void compiler_tend(compiler *c)
 }
 
 /* Why clang did not do it, where its own words do not say. */
-static char *ending_of_tool(int status)
+static char *exit_of_tool(int status)
 {
     if (!WIFSIGNALED(status)) return NULL;
     if (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL)
@@ -347,7 +347,7 @@ static bool compile(compiler *c, const text *source, size_t prefix_size, char **
     int status = process ? wait_for(process) : -1;
     bool built = fed && status == 0;
     compiler_prepare(c); /* the next one starts while this cell is linked, loaded and run */
-    if (!built) *problem = process ? ending_of_tool(status) : NULL;
+    if (!built) *problem = process ? exit_of_tool(status) : NULL;
     if (!built && !*problem) *problem = read_whole_file(errors);
     if (!built && !*problem) *problem = copy_of("clang-19 cannot be started");
     unlink(errors);

@@ -43,8 +43,8 @@ static void add_names(search *s, const entity *e)
 static bool head_changed(const search *s, const entity *e)
 {
     bool changed = false;
-    for (size_t i = 0; e->kind == ENTITY_FUNCTION && i < e->rests.count; i++)
-        changed |= strcmp(e->name, e->rests.items[i]) && names_have(&s->changed, e->rests.items[i]);
+    for (size_t i = 0; e->kind == ENTITY_FUNCTION && i < e->dependencies.count; i++)
+        changed |= strcmp(e->name, e->dependencies.items[i]) && names_have(&s->changed, e->dependencies.items[i]);
     return changed;
 }
 

@@ -135,7 +135,7 @@ static void draft_type(draft *d, size_t at)
         if (!variable) names_add(&e->defines, keys.items[i]);
     }
     e->shown = source_range(d, p->first, last);
-    /* not what is declared with the type: that rests on it */
+    /* not what is declared with the type: that depends on it */
     type_needs(e, d->source, d->split.tokens.items, p->first, taken.count ? last : p->last);
     names_free(&keys);
     declaration_free(&taken);

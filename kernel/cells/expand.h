@@ -5,9 +5,10 @@
 
 #include "cells/symbols.h"
 
-/* A copy of the cell in which uses of the first kind, and declarations and functions that rest on the second kind, are
- * replaced by what they stand for, on the same lines: what is declared is the session's, and does not change when the
- * macro's next use gives it another meaning. `folder`: for temporary files. NULL when there is none. The caller frees.
+/* A copy of the cell in which uses of the first kind, and declarations and functions that depend on the second kind,
+ * are replaced by what they stand for, on the same lines: what is declared is the session's, and does not change when
+ * the macro's next use gives it another meaning. `folder`: for temporary files. NULL when there is none. The caller
+ * frees.
  */
 char *with_declarations_expanded(const char *source, const symbols *session, const char *folder);
 

@@ -76,7 +76,7 @@ static void add_uses(entity *type, const needs *n)
 }
 
 /* Where a pointer is made of it, or another name, a struct need not be known yet: two may point to each other. */
-static bool loose_at(const needs *n, size_t tag, bool alias)
+static bool forward_at(const needs *n, size_t tag, bool alias)
 {
     size_t after = tag + 1;
     while (is(n, after, "const") || is(n, after, "volatile")) after++;
@@ -96,8 +96,8 @@ void type_needs(entity *type, const char *source, const token *tokens, size_t fi
             const token *tag = &tokens[i + 1];
             char *name = copy_of_bytes(source + tag->begin, tag->end - tag->begin);
             char *both = format_text("%s %s", is(&n, i, "struct") ? "struct" : "union", name);
-            bool loose = loose_at(&n, i + 1, alias), wanted = !defines(type, 't', name) && loose == (pass == 1);
-            names *into = pass ? &type->loose : &firm;
+            bool forward = forward_at(&n, i + 1, alias), wanted = !defines(type, 't', name) && forward == (pass == 1);
+            names *into = pass ? &type->forward_dependencies : &firm;
             if (wanted && !names_have(&firm, both) && !names_have(into, both)) names_add(into, both);
             free(both);
             free(name);
@@ -106,10 +106,10 @@ void type_needs(entity *type, const char *source, const token *tokens, size_t fi
     names_free(&firm);
 }
 
-bool needed_loosely(const entity *type, const char *tag)
+bool declaration_suffices(const entity *type, const char *tag)
 {
-    for (size_t i = 0; i < type->loose.count; i++) {
-        if (!strcmp(strchr(type->loose.items[i], ' ') + 1, tag)) return true;
+    for (size_t i = 0; i < type->forward_dependencies.count; i++) {
+        if (!strcmp(strchr(type->forward_dependencies.items[i], ' ') + 1, tag)) return true;
     }
     return false;
 }

@@ -5,11 +5,12 @@
 #include "cells/lexer.h"
 #include "cells/symbols.h"
 
-/* Fills `uses` and `loose` of a type from its tokens; the names of its members, and its own, are no uses. */
+/* Fills `uses` and `forward_dependencies` of a type from its tokens; the names of its members, and its own, are no
+ * uses. */
 void type_needs(entity *type, const char *source, const token *tokens, size_t first, size_t last);
 
 /* Is it enough that the tag is declared? */
-bool needed_loosely(const entity *type, const char *tag);
+bool declaration_suffices(const entity *type, const char *tag);
 
 /* `struct node;`, which says nothing about what it is. */
 bool only_declares(const entity *type);

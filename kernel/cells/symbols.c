@@ -73,8 +73,8 @@ void entity_free(entity *e)
     if (!e) return;
     names_free(&e->defines);
     names_free(&e->uses);
-    names_free(&e->rests);
-    names_free(&e->loose);
+    names_free(&e->dependencies);
+    names_free(&e->forward_dependencies);
     free(e->declaration);
     free(e->shown);
     free(e->definition);

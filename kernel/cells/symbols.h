@@ -1,5 +1,5 @@
 /* What the session has defined: macros, types, functions and variables, each with the text by which a later cell sees
- * it and the names it rests on. A later cell's unit holds only what that cell uses, so a unit does not grow with the
+ * it and the names it depends on. A later cell's unit holds only what that cell uses, so a unit does not grow with the
  * session. Read first: split.h.
  *
  * Link names. In C a function is `f` for ever; in the loaded objects every caller says `f$1`, a stub that jumps through
@@ -18,30 +18,30 @@ typedef struct entity {
     entity_kind kind;
     names defines;     /* keys: "m:" macro, "o:" ordinary name, "t:" tag */
     names uses;        /* plain names in its text */
-    names rests;       /* those in its declaration, once the session has it: all that a later cell must see with it */
-    names loose;       /* of a type: "struct node" where a declaration of it is enough (needs.h) */
+    names dependencies; /* those in its declaration, once the session has it: all that a later cell must see with it */
+    names forward_dependencies; /* of a type: "struct node" where a declaration of it is enough (needs.h) */
     char *declaration; /* as a later cell sees it, with its #line */
-    char *shown;       /* as the user wrote it; a function without its body */
-    char *definition;  /* a function's whole text with its #line, to compile it again; NULL when only declared */
-    char *name;        /* of a function or variable, the bare name; NULL else */
-    char *link;        /* NULL: not the session's (a library's function, a macro, a type) */
-    char *type;        /* of a function or variable */
-    char *plain;       /* the same in C's own words alone; NULL: it has a typedef's or a tag's name in it */
-    uint64_t layout;   /* of a variable: a fingerprint of its type, members included */
+    char *shown; /* as the user wrote it; a function without its body */
+    char *definition; /* a function's whole text with its #line, to compile it again; NULL when only declared */
+    char *name; /* of a function or variable, the bare name; NULL else */
+    char *link; /* NULL: not the session's (a library's function, a macro, a type) */
+    char *type; /* of a function or variable */
+    char *plain; /* the same in C's own words alone; NULL: it has a typedef's or a tag's name in it */
+    uint64_t layout; /* of a variable: a fingerprint of its type, members included */
     size_t size, align;
     bool defined;
     bool written; /* `type` can be written again as it is spelled */
-    char *constant;  /* of a const whose value is known when compiled: C that gives it; NULL else */
-    char *unfit;     /* of a function: why it cannot run as things are; NULL: it can. Calling it says so */
-    bool natural;    /* of a variable: its storage is the compiler's, as in any C file, not the kernel's */
-    bool threads;    /* each thread has its own */
+    char *constant; /* of a const whose value is known when compiled: C that gives it; NULL else */
+    char *unfit; /* of a function: why it cannot run as things are; NULL: it can. Calling it says so */
+    bool natural; /* of a variable: its storage is the compiler's, as in any C file, not the kernel's */
+    bool threads; /* each thread has its own */
     bool is_const, is_volatile, is_atomic; /* of a variable's type, or of an array's elements; is_atomic: the type */
-    bool of_outs;    /* outs.h has made it */
-    bool lost;       /* with the process that held its value */
-    bool at_ranks;   /* a cell for the ranks has given it its value there; here it has had none */
-    bool gone;       /* while a cell is built: what it changes leaves this variable no meaning */
+    bool of_outs; /* outs.h has made it */
+    bool lost; /* with the process that held its value */
+    bool at_ranks; /* a cell for the ranks has given it its value there; here it has had none */
+    bool gone; /* while a cell is built: what it changes leaves this variable no meaning */
     unsigned serial; /* the cell that made it */
-    unsigned mark;   /* of the unit that has emitted it */
+    unsigned mark; /* of the unit that has emitted it */
 } entity;
 
 typedef struct symbols symbols;

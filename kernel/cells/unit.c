@@ -12,19 +12,21 @@ static void emit_name(writer *w, char space, const char *name, bool early);
 static void emit_used(writer *w, const names *uses, const entity *by, bool early)
 {
     for (size_t i = 0; i < uses->count; i++) {
-        bool loose = by && needed_loosely(by, uses->items[i]);
-        for (const char *space = loose ? "mo" : "mto"; *space; space++) emit_name(w, *space, uses->items[i], early);
+        bool forward = by && declaration_suffices(by, uses->items[i]);
+        for (const char *space = forward ? "mo" : "mto"; *space; space++) emit_name(w, *space, uses->items[i], early);
     }
 }
 
-static void declare_loose(writer *w, const entity *e)
+static void declare_forward(writer *w, const entity *e)
 {
-    for (size_t i = 0; i < e->loose.count; i++) text_addf(&w->out->source, "\n%s;\n", e->loose.items[i]);
+    for (size_t i = 0; i < e->forward_dependencies.count; i++)
+        text_addf(&w->out->source, "\n%s;\n", e->forward_dependencies.items[i]);
 }
 
-static void emit_loose(writer *w, const entity *e)
+static void emit_forward(writer *w, const entity *e)
 {
-    for (size_t i = 0; i < e->loose.count; i++) emit_name(w, 't', strchr(e->loose.items[i], ' ') + 1, true);
+    for (size_t i = 0; i < e->forward_dependencies.count; i++)
+        emit_name(w, 't', strchr(e->forward_dependencies.items[i], ' ') + 1, true);
 }
 
 static void emit_used_in(writer *w, const char *code)
@@ -67,11 +69,11 @@ static void emit_entity(writer *w, entity *e)
 {
     if (!e || e->mark == w->out->mark) return;
     e->mark = w->out->mark;
-    declare_loose(w, e);
-    emit_used(w, e->rests.count ? &e->rests : &e->uses, e, true);
+    declare_forward(w, e);
+    emit_used(w, e->dependencies.count ? &e->dependencies : &e->uses, e, true);
     text_add(&w->out->source, "\n");
     if (e->declaration) emit_text_of(w, e, e->declaration);
-    emit_loose(w, e);
+    emit_forward(w, e);
 }
 
 static void emit_type(writer *w, draft_item *item, bool early);
@@ -144,7 +146,7 @@ static void unpack(writer *w, bool packed)
 static void emit_type(writer *w, draft_item *item, bool early)
 {
     item->what->mark = w->out->mark;
-    if (early) declare_loose(w, item->what);
+    if (early) declare_forward(w, item->what);
     emit_used(w, &item->what->uses, early ? item->what : NULL, early);
     const piece *p = &w->d->split.pieces[item->piece];
     declaration taken = declaration_of(&w->d->split, p);
@@ -162,7 +164,7 @@ static void emit_type(writer *w, draft_item *item, bool early)
     unpack(w, packed);
     free(item->what->declaration);
     item->what->declaration = copy_of_bytes(w->out->source.data + begin, w->out->source.size - begin);
-    if (early) emit_loose(w, item->what);
+    if (early) emit_forward(w, item->what);
     free(tag);
     declaration_free(&taken);
 }
@@ -411,7 +413,7 @@ static void emit_value(writer *w, const piece *p)
     if (w->value == VALUE_OBJECT || w->value == VALUE_RECIPE) text_addf(&w->out->source, "\"%s\"); }\n", w->d->shower);
 }
 
-/* Functions and variables of earlier cells that rest on what this one changes. */
+/* Functions and variables of earlier cells that depend on what this one changes. */
 static void emit_dependents(writer *w)
 {
     for (size_t i = 0; i < w->d->again_count; i++) {

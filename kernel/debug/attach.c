@@ -25,8 +25,8 @@ static adapter *start_adapter(debugger *d)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) return NULL;
-    message m = {.token = d->s->machine.token, .kind = MESSAGE_DEBUGGER};
-    bool sent = d->s->machine.guard_socket >= 0 && message_send(d->s->machine.guard_socket, &m, NULL, 0, &ends[1], 1);
+    message m = {.token = d->s->worker.token, .kind = MESSAGE_DEBUGGER};
+    bool sent = d->s->worker.guard_socket >= 0 && message_send(d->s->worker.guard_socket, &m, NULL, 0, &ends[1], 1);
     close(ends[1]);
     adapter *a = sent ? adapter_open(ends[0], take_event, d) : NULL;
     if (!a) close(ends[0]);
@@ -74,13 +74,13 @@ char *attach(debugger *d)
     detach(d);
     if (!debug_available())
         return copy_of("there is no lldb-dap-19 on this machine: the Debian package lldb-19 has it");
-    if (d->s->machine.worker <= 0) return copy_of("the process that runs cells is not up yet");
+    if (d->s->worker.process <= 0) return copy_of("the process that runs cells is not up yet");
     d->adapter = start_adapter(d);
     if (!d->adapter) return copy_of("the debugger cannot be started");
-    d->s->machine.traced = true;
+    d->s->worker.traced = true;
     json_t *hello = adapter_ask(d->adapter, "initialize", initialize_arguments(), 2 * PATIENCE);
     json_t *attached =
-        hello ? adapter_ask(d->adapter, "attach", attach_arguments(d->s->machine.worker), 6 * PATIENCE) : NULL;
+        hello ? adapter_ask(d->adapter, "attach", attach_arguments(d->s->worker.process), 6 * PATIENCE) : NULL;
     char *problem = succeeded(attached) ? NULL : failure(attached);
     json_decref(hello);
     json_decref(attached);
@@ -104,7 +104,7 @@ void detach(debugger *d)
     }
     adapter_close(d->adapter);
     d->adapter = NULL;
-    d->s->machine.traced = d->stopped = d->passing = d->pausing = false;
+    d->s->worker.traced = d->stopped = d->passing = d->pausing = false;
     d->step_in = 0;
 }
 
@@ -119,4 +119,17 @@ json_t *set_breakpoints(debugger *d, const char *path)
     json_t *arguments = json_pack("{s:{s:s, s:s}, s:O}", "source", "name", newest->name, "path", newest->name,
                                   "breakpoints", json_object_get(d->places.breakpoints, path));
     return adapter_ask(d->adapter, "setBreakpoints", arguments, PATIENCE);
+}
+
+void debug_worker_started(debugger *d)
+{
+    if (!d->on) return;
+    if (d->s->worker.process <= 0) worker_ask(&d->s->worker, MESSAGE_RESOLVE, "", 0);
+    pthread_mutex_lock(&d->lock);
+    bool was_stopped = d->stopped;
+    free(d->problem);
+    d->problem = attach(d);
+    if (was_stopped)
+        publish_event(d, "continued", json_pack("{s:I, s:b}", "threadId", d->thread, "allThreadsContinued", 1));
+    pthread_mutex_unlock(&d->lock);
 }

@@ -1,6 +1,7 @@
 /* The debugger's life, and what it does around each cell. See debugger.h. */
 #define _GNU_SOURCE
 #include "debug/state.h"
+#include "print.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -81,24 +82,11 @@ void debug_cell_ended(debugger *d)
     pthread_mutex_unlock(&d->lock);
 }
 
-void debug_worker_started(debugger *d)
-{
-    if (!d->on) return;
-    if (d->s->machine.worker <= 0) machine_ask(&d->s->machine, MESSAGE_RESOLVE, "", 0);
-    pthread_mutex_lock(&d->lock);
-    bool was_stopped = d->stopped;
-    free(d->problem);
-    d->problem = attach(d);
-    if (was_stopped)
-        publish_event(d, "continued", json_pack("{s:I, s:b}", "threadId", d->thread, "allThreadsContinued", 1));
-    pthread_mutex_unlock(&d->lock);
-}
-
 /* A debugger that holds the worker and does not answer: both end. */
 static void end_all(debugger *d)
 {
-    message sweep = {.token = d->s->machine.token, .kind = MESSAGE_SWEEP};
-    message_send(d->s->machine.guard_socket, &sweep, NULL, 0, NULL, 0);
+    message sweep = {.token = d->s->worker.token, .kind = MESSAGE_SWEEP};
+    message_send(d->s->worker.guard_socket, &sweep, NULL, 0, NULL, 0);
 }
 
 void debug_interrupt(debugger *d)

@@ -18,7 +18,7 @@ static void name_type(const char *name, const char *link, text *into)
 static bool without_type(const build *b, const char *name)
 {
     bool without = names_have(&b->missing, name);
-    for (size_t i = 0; i < b->misfit_count && !without; i++) without = !strcmp(b->misfits[i].function->name, name);
+    for (size_t i = 0; i < b->stale_count && !without; i++) without = !strcmp(b->stale[i].function->name, name);
     return without;
 }
 

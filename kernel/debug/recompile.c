@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "build.h"
 #include "debug/state.h"
+#include "print.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -55,7 +55,7 @@ const cell_place *place_of_frame(const debugger *d, const json_t *frame);
 /* Is it the code of a cell outside of functions? */
 bool whole_cell(const json_t *frame);
 
-/* requests.c: an answer with `body`, which it takes over; a refusal, likewise. */
+/* answers.c: an answer with `body`, which it takes over; a refusal, likewise. */
 json_t *accepted(debugger *d, const json_t *request, json_t *body);
 json_t *refused(debugger *d, const json_t *request, const char *why);
 /* Asks lldb-dap the same; `arguments` are taken over. Its answer, as one to `request`. */

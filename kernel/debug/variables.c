@@ -30,7 +30,7 @@ enum { DEEPEST_FRAME = 200, MOST_CHILDREN = 500, MOST_GLOBALS = 300, LONGEST_VAL
 static json_int_t some_frame(debugger *d)
 {
     json_t *arguments =
-        json_pack("{s:i, s:i, s:i}", "threadId", (int)d->s->machine.worker, "startFrame", 0, "levels", 1);
+        json_pack("{s:i, s:i, s:i}", "threadId", (int)d->s->worker.process, "startFrame", 0, "levels", 1);
     json_t *response = adapter_ask(d->adapter, "stackTrace", arguments, PATIENCE);
     json_t *frames = json_object_get(json_object_get(response, "body"), "stackFrames");
     json_int_t frame = json_integer_value(json_object_get(json_array_get(frames, 0), "id"));

@@ -110,7 +110,7 @@ static void write_variable(program *p, entity *e, text *into)
     free(line);
 }
 
-/* Is it one that `typeof` or `sizeof` in the type rests on, and not one that is declared with it? */
+/* Is it one that `typeof` or `sizeof` in the type depends on, and not one that is declared with it? */
 static bool names_variable(const entity *type, const entity *variable)
 {
     bool asks = strstr(type->declaration, "typeof") || strstr(type->declaration, "sizeof");
@@ -128,13 +128,13 @@ static void declare_tag(program *p, const char *tag)
     if (e) text_addf(&p->types, "%s;\n", tag);
 }
 
-/* After what it rests on. */
+/* After what it depends on. */
 static void write_type(program *p, entity *e)
 {
     if (!take(p, e)) return;
-    for (size_t i = 0; i < e->loose.count; i++) declare_tag(p, e->loose.items[i]);
+    for (size_t i = 0; i < e->forward_dependencies.count; i++) declare_tag(p, e->forward_dependencies.items[i]);
     for (size_t i = 0; i < e->uses.count; i++) {
-        for (const char *space = needed_loosely(e, e->uses.items[i]) ? "o" : "to"; *space; space++) {
+        for (const char *space = declaration_suffices(e, e->uses.items[i]) ? "o" : "to"; *space; space++) {
             entity *used = symbols_find_bytes(p->s->symbols, *space, e->uses.items[i], strlen(e->uses.items[i]));
             if (used && used->kind == ENTITY_TYPE) write_type(p, used);
             bool measured = used && used->kind == ENTITY_VARIABLE && e->declaration;

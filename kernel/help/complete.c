@@ -4,6 +4,7 @@
 #include "cells/lexer.h"
 #include "mistakes/nearest.h"
 #include "magics/magics.h"
+#include "lock.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -39,10 +40,9 @@ void matches_free(matches *all)
     free(all->items);
 }
 
-static void complete_magic(const char *start, matches *into)
+static void complete_magic(const session *s, const char *start, matches *into)
 {
-    for (size_t i = 0; i < magics_count; i++) {
-        const magic *m = &magics_table[i];
+    for (const magic *m = s->magics; m->name; m++) {
         for (int whole = m->line == NULL; whole <= (m->cell != NULL); whole++) {
             char *name = format_text("%s%s", whole ? "%%" : "%", m->name);
             if (begins(name, start)) match_add(into, KNOWN, name, "magic", m->usage);
@@ -168,7 +168,7 @@ static size_t find_matches(writing *w, matches *into)
     while (percent > 0 && w->code[percent - 1] == '%') percent--;
     if (percent < w->word && (percent == 0 || w->code[percent - 1] == '\n')) {
         char *with_percent = copy_of_bytes(w->code + percent, w->cursor - percent);
-        complete_magic(with_percent, into);
+        complete_magic(w->s, with_percent, into);
         free(with_percent);
         return percent;
     }

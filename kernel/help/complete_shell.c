@@ -127,8 +127,8 @@ static void add_environment(const session *s, const char *start, matches *into)
         if (begins(name, start)) match_add(into, OTHER, name, "instance", "");
         free(name);
     }
-    for (size_t i = 0; i < s->machine.environment.count; i++) {
-        const char *line = s->machine.environment.items[i];
+    for (size_t i = 0; i < s->worker.environment.count; i++) {
+        const char *line = s->worker.environment.items[i];
         char *name = copy_of_bytes(line, strcspn(line, "="));
         if (begins(name, start) && !begins(name, "KOLO_")) match_add(into, OTHER, name, "instance", "");
         free(name);

@@ -107,14 +107,3 @@ void complete_keywords(const char *start, names *into)
         if (!strncmp(words[i], start, strlen(start))) names_add(into, words[i]);
     }
 }
-
-bool complete_options(session *s, const char *call, const char *start, names *into)
-{
-    char *options = call_options(s, call), *rest;
-    if (!options) return false;
-    for (char *one = strtok_r(options, ", ", &rest); one; one = strtok_r(NULL, ", ", &rest)) {
-        if (!strncmp(one, start, strlen(start))) names_add(into, one);
-    }
-    free(options);
-    return true;
-}

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "help/help.h"
 #include "help/help_page.h"
+#include "lock.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -34,19 +34,19 @@ char *question_of(const char *code, int *detail)
     return marks && size && may_be_asked(code, size) ? copy_of_bytes(code, size) : NULL;
 }
 
-static char *describe_magic(const char *name)
+static char *describe_magic(const session *s, const char *name)
 {
     while (*name == '%') name++;
     const char *alias = magic_alias(name, strlen(name));
     if (alias) name = alias;
     page p = {0};
-    for (size_t i = 0; i < magics_count; i++) {
-        if (strcmp(magics_table[i].name, name)) continue;
+    for (const magic *m = s->magics; m->name; m++) {
+        if (strcmp(m->name, name)) continue;
         if (!p.signature) {
-            p.signature = copy_of(magics_table[i].usage);
-            p.comment = copy_of(magics_table[i].help);
+            p.signature = copy_of(m->usage);
+            p.comment = copy_of(m->help);
         } else {
-            text_addf(&p.rest, "%s\n\n%s\n", magics_table[i].usage, magics_table[i].help);
+            text_addf(&p.rest, "%s\n\n%s\n", m->usage, m->help);
         }
     }
     return p.signature ? page_text(&p) : NULL;
@@ -71,27 +71,7 @@ static char *describe_helper(session *s, const char *name)
     return NULL;
 }
 
-static void swap_analysers(session *s)
-{
-    analyser other = s->helper;
-    s->helper = s->analyser;
-    s->analyser = other;
-    s->analyser.standard = s->helper.standard; /* what headers declare is known once */
-    s->helper.standard = NULL;
-}
-
-void help_begins(session *s)
-{
-    if (!s->helper.index) analyser_open(&s->helper, &s->base_flags, s->folder);
-    swap_analysers(s);
-}
-
-void help_ends(session *s)
-{
-    swap_analysers(s);
-}
-
-/* An empty cell behind the header: its unit begins as that of the cell does in which the name stands (inspect.c). */
+/* An empty cell behind the header: its unit begins as that of the cell does in which the name stands (help_place.c). */
 static void parse_with(session *s, const char *header)
 {
     draft d = draft_of("", "In[0]", 0, s->prefix, s->symbols);
@@ -169,7 +149,7 @@ static char *describe_constant(const inquiry *ask, const char *name)
 
 static char *describe_name(const inquiry *ask, const char *name)
 {
-    if (*name == '%') return describe_magic(name);
+    if (*name == '%') return describe_magic(ask->s, name);
     const char *tag = tag_of(name);
     entity *e = NULL;
     for (const char *space = tag ? "t" : "omt"; *space && !e; space++)
@@ -213,7 +193,7 @@ static result unknown(session *s, const char *name)
 {
     if (*name == '%') {
         const char *word = name + strspn(name, "%");
-        char *said = about_unknown_magic(word, strlen(word), name[1] == '%');
+        char *said = about_unknown_magic(s, word, strlen(word), name[1] == '%');
         result r = error_result("NameError", "%s", said);
         free(said);
         return r;

@@ -2,12 +2,13 @@
 #ifndef KERNEL_HELP_HELP_H
 #define KERNEL_HELP_HELP_H
 
+#include "result.h"
 #include "session.h"
 
 struct inquiry;
 
-/* Help parses headers that no cell may have included, with an analyser of its own: the cells' keeps the preamble that
- * the next cell needs. Between these two calls it stands in the session. */
+/* help_analyser.c. Help parses headers that no cell may have included, with an analyser of its own: the cells' keeps
+ * the preamble that the next cell needs. Between these two calls it stands in the session. */
 void help_begins(session *s);
 void help_ends(session *s);
 
@@ -18,7 +19,7 @@ char *question_of(const char *code, int *detail);
 result answer_question(session *s, const char *name, int detail);
 /* All that is known of a name, or of an expression; NULL when that is nothing. The caller frees. */
 char *describe(const struct inquiry *ask, const char *name);
-/* inspect.c: the same of what stands at a byte of the code in `ask`, where libclang finds a declaration for it. */
+/* help_place.c: the same of what stands at a byte of the code in `ask`, where libclang finds a declaration for it. */
 char *describe_place(const struct inquiry *ask, size_t at);
 /* help_call.c: of a call of Kolo's, whose macro and options stand in `file`; NULL when there is none such. */
 char *describe_call(const char *name, const char *file);
@@ -34,7 +35,8 @@ bool line_is_c(const char *code, size_t cursor);
 char *as_c(const char *code);
 void complete_files(const char *start, names *into);
 void complete_keywords(const char *start, names *into);
-/* The options of a call of Kolo's that begin with `start`; false when it is no such call. */
+
+/* help_call.c. The options of a call of Kolo's that begin with `start`; false when it is no such call. */
 bool complete_options(session *s, const char *call, const char *start, names *into);
 /* "epochs, batch_size, …": the names of the options of such a call; NULL when it has none. The caller frees. */
 char *call_options(session *s, const char *name);

@@ -198,3 +198,14 @@ char *option_type(session *s, const char *call, const char *option)
     free(whole);
     return type;
 }
+
+bool complete_options(session *s, const char *call, const char *start, names *into)
+{
+    char *options = call_options(s, call), *rest;
+    if (!options) return false;
+    for (char *one = strtok_r(options, ", ", &rest); one; one = strtok_r(NULL, ", ", &rest)) {
+        if (!strncmp(one, start, strlen(start))) names_add(into, one);
+    }
+    free(options);
+    return true;
+}

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "help/help_page.h"
 #include "mistakes/standard.h"
+#include "sources.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -3,16 +3,17 @@
 #define _GNU_SOURCE
 #include "help/help_page.h"
 #include "values/running.h"
+#include "session_worker.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static bool address_of(session *s, const char *link, uint64_t *address)
 {
-    machine *m = &s->machine;
+    worker_process *w = &s->worker;
     if (s->cell_waiting) return running_address(s, link, address);
-    if (machine_ask(m, MESSAGE_ADDRESS, link, strlen(link) + 1) != OUTCOME_ANSWER || m->last.code) return false;
-    *address = m->last.address;
+    if (worker_ask(w, MESSAGE_ADDRESS, link, strlen(link) + 1) != OUTCOME_ANSWER || w->last.code) return false;
+    *address = w->last.address;
     return true;
 }
 
@@ -31,7 +32,7 @@ json_t *value_now(session *s, const entity *e, CXType type)
 {
     uint64_t address = 0;
     bool there = e->link && e->size && e->defined && !e->threads && type.kind != CXType_Invalid;
-    if (!there || !machine_has_worker(&s->machine) || !address_of(s, e->link, &address)) return NULL;
+    if (!there || !worker_is_up(&s->worker) || !address_of(s, e->link, &address)) return NULL;
     memory worker = s->cell_waiting ? running_memory(s) : worker_memory(s);
     return value_bundle(&worker, type, address, e->size);
 }

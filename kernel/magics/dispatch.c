@@ -2,36 +2,12 @@
 #define _GNU_SOURCE
 #include "magics/magics.h"
 #include "help/help.h"
+#include "print.h"
+#include "run.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-
-names words_of(const char *line)
-{
-    names words = {0};
-    text word = {0};
-    bool inside = false;
-    char quote = 0;
-    for (const char *p = line;; p++) {
-        bool end = !*p || (*p == '\n') || (!quote && isspace((unsigned char)*p));
-        if (end && (inside || word.size)) {
-            names_add(&words, word.data ? word.data : "");
-            text_clear(&word);
-            inside = false;
-        }
-        if (!*p || *p == '\n') break;
-        if (end) continue;
-        if (quote ? *p == quote : (*p == '"' || *p == '\'')) {
-            quote = quote ? 0 : *p;
-            inside = true;
-        } else {
-            text_add_bytes(&word, p, 1);
-        }
-    }
-    text_free(&word);
-    return words;
-}
 
 static size_t name_size(const char *p)
 {
@@ -40,36 +16,25 @@ static size_t name_size(const char *p)
     return size;
 }
 
-static result unknown(const char *name, size_t size, bool whole_cell)
+static result unknown(const session *s, const char *name, size_t size, bool whole_cell)
 {
     const char *percent = whole_cell ? "%%" : "%";
     if (!size) return error_result("UsageError", "a magic's name must follow %s (%%lsmagic lists them)", percent);
-    char *said = about_unknown_magic(name, size, whole_cell);
+    char *said = about_unknown_magic(s, name, size, whole_cell);
     result r = error_result("UnknownMagic", "%s", said);
     free(said);
     return r;
 }
 
-static const magic *with_form(const char *name, size_t size, bool whole_cell)
+static const magic *with_form(const session *s, const char *name, size_t size, bool whole_cell)
 {
     const char *alias = whole_cell ? magic_alias(name, size) : NULL;
     if (alias) size = strlen(name = alias);
-    for (size_t i = 0; i < magics_count; i++) {
-        const magic *m = &magics_table[i];
+    for (const magic *m = s->magics; m->name; m++) {
         bool form = whole_cell ? m->cell != NULL : m->line != NULL;
         if (form && strlen(m->name) == size && !memcmp(m->name, name, size)) return m;
     }
     return NULL;
-}
-
-/* What only looks, or is about this notebook alone, says nothing to who reads the program that %export writes. */
-static void note_magic(session *s, const magic *m, const char *written, size_t size)
-{
-    static const char *const quiet[] = {"lsmagic", "who",    "whos",    "cd",      "pwd",     "export", "load", "time",
-                                        "timeit",  "cflags", "ldflags", "restart", "what_if", "heap",   NULL};
-    bool silent = false;
-    for (const char *const *q = quiet; *q; q++) silent |= !strcmp(m->name, *q);
-    if (!silent) journal_comment(&s->journal, written, size);
 }
 
 /* Notes where a magic's words stand. */
@@ -82,41 +47,30 @@ static void note_place(session *s, const char *code, const char *words)
     for (const char *p = code; p < line; p++) s->word_line += *p == '\n';
 }
 
-char *in_place(const session *s, const char *words, size_t offset, const char *body)
-{
-    text code = {0};
-    for (unsigned i = 1; i < s->word_line; i++) text_add(&code, "\n");
-    for (size_t i = 0; words[offset] && i < s->word_column + offset; i++) text_add(&code, " ");
-    text_add(&code, words + offset);
-    if (body) text_addf(&code, "\n%s", body);
-    return text_take(&code);
-}
-
 /* `at` is the '%' of a line magic. */
 static result run_line_magic(session *s, const char *code, const char *at, const char *name)
 {
     const char *word = at + 1 + strspn(at + 1, " \t");
     size_t size = name_size(word);
-    const magic *m = with_form(word, size, false);
+    const magic *m = with_form(s, word, size, false);
     if (m) {
         const char *rest = word + size + strspn(word + size, " \t");
         note_place(s, code, rest);
         size_t length = strcspn(rest, "\n");
         while (length && isspace((unsigned char)rest[length - 1])) length--;
         char *words = copy_of_bytes(rest, length);
-        bool runs_code = m->line == magic_time; /* what it times is part of the program */
-        note_magic(s, m, at, strcspn(at, "\n"));
-        s->journal.paused += !runs_code;
+        if (!m->quiet) journal_comment(&s->journal, at, strcspn(at, "\n"));
+        s->journal.paused += !m->runs_code;
         result r = m->line(s, words, name);
-        s->journal.paused -= !runs_code;
+        s->journal.paused -= !m->runs_code;
         free(words);
         return r;
     }
-    const magic *other = with_form(word, size, true);
+    const magic *other = with_form(s, word, size, true);
     if (other)
         return error_result("UsageError", "%%%%%s is for whole cells: write %s in the first line", other->name,
                             other->usage);
-    return unknown(word, size, false);
+    return unknown(s, word, size, false);
 }
 
 /* `code` is the cell from its magic on. */
@@ -124,20 +78,19 @@ static result run_cell_magic(session *s, const char *whole, const char *code, co
 {
     const char *word = code + 2 + strspn(code + 2, " \t");
     size_t size = name_size(word), line = strcspn(code, "\n");
-    const magic *m = with_form(word, size, true);
-    if (!m && with_form(word, size, false))
+    const magic *m = with_form(s, word, size, true);
+    if (!m && with_form(s, word, size, false))
         return error_result("UsageError", "%%%.*s is for a line: write it with one %%", (int)size, word);
-    if (!m) return unknown(word, size, true);
+    if (!m) return unknown(s, word, size, true);
     const char *rest = word + size + strspn(word + size, " \t");
     note_place(s, whole, rest);
     size_t length = (size_t)(code + line - rest);
     while (length && isspace((unsigned char)rest[length - 1])) length--;
     char *words = copy_of_bytes(rest, length);
-    bool runs_code = m->cell == cell_time;
-    note_magic(s, m, code, runs_code ? line : strlen(code));
-    s->journal.paused += !runs_code;
+    if (!m->quiet) journal_comment(&s->journal, code, strlen(code));
+    s->journal.paused += !m->runs_code;
     result r = m->cell(s, words, code[line] ? code + line + 1 : code + line, name);
-    s->journal.paused -= !runs_code;
+    s->journal.paused -= !m->runs_code;
     free(words);
     return r;
 }

@@ -1,6 +1,5 @@
 /* Magics that IPython has and this kernel has not: what does their work here, and the other names of those that it
  * has. See magics.h. */
-#include "mistakes/nearest.h"
 #include "magics/magics.h"
 
 #include <stdlib.h>
@@ -57,7 +56,7 @@ static char *filled(const char *say, const char *word)
     return text_take(&out);
 }
 
-char *about_unknown_magic(const char *name, size_t size, bool whole_cell)
+char *about_unknown_magic(const session *s, const char *name, size_t size, bool whole_cell)
 {
     const char *percent = whole_cell ? "%%" : "%", *nearest;
     char *word = copy_of_bytes(name, size), *said = NULL;
@@ -67,7 +66,7 @@ char *about_unknown_magic(const char *name, size_t size, bool whole_cell)
         said = format_text("there is no %s%s here: %s", percent, word, say);
         free(say);
     }
-    if (!said && (nearest = nearest_magic(word, size, whole_cell)))
+    if (!said && (nearest = nearest_magic(s, word, size, whole_cell)))
         said = format_text("there is no %s%s; the nearest is %s%s (%%lsmagic lists them)", percent, word, percent,
                            nearest);
     else if (!said) said = format_text("there is no %s%s (%%lsmagic lists the magics)", percent, word);

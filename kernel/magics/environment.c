@@ -1,21 +1,14 @@
 /* Magics about what surrounds the cells: %cd, %pwd, %env, %%sh. See magics.h. */
 #define _GNU_SOURCE
 #include "magics/magics.h"
+#include "print.h"
+#include "session_worker.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* For #include "mine.h". The folders before stay: the session's includes are sought again with every cell. */
-void look_here_for_headers(session *s)
-{
-    char *folder = machine_folder(&s->machine), *flag = format_text("-iquote%s", folder);
-    use_flags(s, &(names){.items = &flag, .count = 1});
-    free(flag);
-    free(folder);
-}
 
 /* The one word, or all of the line when it is several without quotes: `%cd My Documents`. */
 static char *whole_line(const char *words)
@@ -49,14 +42,14 @@ result magic_cd(session *s, const char *words, const char *name)
     char *folder = target_of(s, words);
     if (!folder) return error_result("FileError", "%%cd -: there is no folder to go back to yet");
     bool up = ensure_worker(s);
-    char *before = machine_folder(&s->machine);
+    char *before = worker_folder(&s->worker);
     result r = {0};
-    if (!up || machine_ask(&s->machine, MESSAGE_FOLDER, folder, strlen(folder) + 1) != OUTCOME_ANSWER ||
-        s->machine.last.code) {
-        r = error_result("FileError", "%%cd %s: %s", folder, up ? s->machine.payload : "the worker is gone");
+    if (!up || worker_ask(&s->worker, MESSAGE_FOLDER, folder, strlen(folder) + 1) != OUTCOME_ANSWER ||
+        s->worker.last.code) {
+        r = error_result("FileError", "%%cd %s: %s", folder, up ? s->worker.payload : "the worker is gone");
         free(before);
     } else {
-        char *now = machine_folder(&s->machine), *line = format_text("%s\n", now);
+        char *now = worker_folder(&s->worker), *line = format_text("%s\n", now);
         if (chdir(now) == 0) print_out(s, line); /* the kernel goes along: a new worker begins where the last one was */
         look_here_for_headers(s);
         free(s->last_folder);
@@ -71,9 +64,9 @@ result magic_cd(session *s, const char *words, const char *name)
 result magic_pwd(session *s, const char *words, const char *name)
 {
     (void)name;
-    if (*words) return usage_result("pwd", false);
+    if (*words) return usage_result(s, "pwd", false);
     ensure_worker(s);
-    char *folder = machine_folder(&s->machine), *line = format_text("%s\n", folder);
+    char *folder = worker_folder(&s->worker), *line = format_text("%s\n", folder);
     print_out(s, line);
     free(folder);
     free(line);
@@ -85,7 +78,7 @@ result magic_pwd(session *s, const char *words, const char *name)
 /* "NAME=value" for workers to come, or "NAME", which they will be without. */
 static void keep_variable(session *s, const char *name, const char *value)
 {
-    names *e = &s->machine.environment;
+    names *e = &s->worker.environment;
     size_t size = strlen(name);
     char *line = value ? format_text("%s=%s", name, value) : copy_of(name);
     for (size_t i = 0; i < e->count; i++) {
@@ -101,8 +94,8 @@ static void keep_variable(session *s, const char *name, const char *value)
 const char *session_variable(const session *s, const char *name)
 {
     size_t size = strlen(name);
-    for (size_t i = 0; i < s->machine.environment.count; i++) {
-        const char *line = s->machine.environment.items[i];
+    for (size_t i = 0; i < s->worker.environment.count; i++) {
+        const char *line = s->worker.environment.items[i];
         if (strncmp(line, name, size)) continue;
         if (line[size] == '=') return line + size + 1;
         if (!line[size]) return NULL;
@@ -143,7 +136,7 @@ void set_session_variable(session *s, const char *name, const char *value)
     text_add_bytes(&payload, value ? value : "", strlen(value ? value : "") + 1);
     keep_variable(s, name, value);
     message ask = {.kind = MESSAGE_SETENV, .number = value ? 0 : 1};
-    if (ensure_worker(s)) machine_tell(&s->machine, ask, payload.data, payload.size);
+    if (ensure_worker(s)) worker_tell(&s->worker, ask, payload.data, payload.size);
     text_free(&payload);
 }
 
@@ -153,7 +146,7 @@ enum { MOST_ENVIRONMENT = MESSAGE_LIMIT / 2 };
 static bool has_room(const session *s, const char *value, result *r)
 {
     size_t size = strlen(value);
-    for (size_t i = 0; i < s->machine.environment.count; i++) size += strlen(s->machine.environment.items[i]) + 1;
+    for (size_t i = 0; i < s->worker.environment.count; i++) size += strlen(s->worker.environment.items[i]) + 1;
     if (size <= MOST_ENVIRONMENT) return true;
     *r = error_result("ValueError", "%%env: the variables would have %zu bytes, and %d are the most", size,
                       MOST_ENVIRONMENT);
@@ -192,7 +185,7 @@ result magic_env(session *s, const char *words, const char *name)
     char *variable = copy_of_bytes(words, size), *value = NULL;
     result r = {0};
     if ((*variable || *rest || unset) && (!is_name(variable) || (unset && *rest))) {
-        r = usage_result("env", false);
+        r = usage_result(s, "env", false);
     } else if (unset) {
         set_session_variable(s, variable, NULL);
     } else if (!*rest) {
@@ -215,7 +208,7 @@ result magic_env(session *s, const char *words, const char *name)
 result cell_sh(session *s, const char *words, const char *body, const char *name)
 {
     (void)name;
-    if (*words || !body[strspn(body, " \t\r\n")]) return usage_result("sh", true);
+    if (*words || !body[strspn(body, " \t\r\n")]) return usage_result(s, "sh", true);
     char *arguments[] = {access("/bin/bash", X_OK) ? "/bin/sh" : "/bin/bash", "-c", (char *)(uintptr_t)body, NULL};
     int status;
     result r = run_program_in_worker(s, arguments, &status);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "magics/magics.h"
 #include "export/program.h"
+#include "print.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ result magic_export(session *s, const char *words, const char *name)
     names given = words_of(words);
     result r = {0};
     if (given.count != 1 || given.items[0][0] == '-') {
-        r = usage_result("export", false);
+        r = usage_result(s, "export", false);
     } else {
         char *path = path_of(s, given.items[0]), *code = program_of(s);
         bool there = access(path, F_OK) == 0, written = write_whole_file(path, code, strlen(code));

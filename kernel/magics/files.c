@@ -1,6 +1,7 @@
 /* %load and %%writefile: cells from files, and files from cells. See magics.h. */
 #define _GNU_SOURCE
 #include "magics/magics.h"
+#include "print.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ char *path_of(const session *s, const char *file)
     const char *home = getenv("HOME");
     if (*file == '/') return copy_of(file);
     if (home && file[0] == '~' && (file[1] == '/' || !file[1])) return format_text("%s%s", home, file + 1);
-    char *folder = machine_folder(&s->machine), *path = format_text("%s/%s", folder, file);
+    char *folder = worker_folder(&s->worker), *path = format_text("%s/%s", folder, file);
     free(folder);
     return path;
 }
@@ -76,7 +77,7 @@ result magic_load(session *s, const char *words, const char *name)
     names given = words_of(words);
     bool ranged = given.count == 3 && !strcmp(given.items[0], "-r");
     result r;
-    if (!ranged && (given.count != 1 || given.items[0][0] == '-')) r = usage_result("load", false);
+    if (!ranged && (given.count != 1 || given.items[0][0] == '-')) r = usage_result(s, "load", false);
     else if (strstr(given.items[given.count - 1], "://"))
         r = error_result("UsageError", "%%load reads files; !curl -O %s fetches one", given.items[given.count - 1]);
     else r = load_file(s, words, given.items[given.count - 1], ranged ? given.items[1] : NULL);
@@ -97,7 +98,7 @@ static bool write_body(const char *path, const char *body, bool append)
 /* The body as an output of that MIME type. */
 static result show_as(session *s, const char *words, const char *body, const char *magic_name, const char *mime)
 {
-    if (*words || !body[strspn(body, " \t\r\n")]) return usage_result(magic_name, true);
+    if (*words || !body[strspn(body, " \t\r\n")]) return usage_result(s, magic_name, true);
     json_t *content =
         json_pack("{s:{s:s, s:s}, s:{}, s:{}}", "data", mime, body, "text/plain", body, "metadata", "transient");
     char *dump = content ? json_dumps(content, JSON_COMPACT) : NULL;
@@ -136,11 +137,11 @@ result cell_svg(session *s, const char *words, const char *body, const char *nam
 result cell_stdin(session *s, const char *words, const char *body, const char *name)
 {
     (void)name;
-    if (*words) return usage_result("stdin", true);
-    free(s->machine.input_file);
-    s->machine.input_file = format_text("%s/stdin.txt", s->folder);
+    if (*words) return usage_result(s, "stdin", true);
+    free(s->worker.input_file);
+    s->worker.input_file = format_text("%s/stdin.txt", s->folder);
     s->input_given = true;
-    if (write_body(s->machine.input_file, body, false)) return (result){0};
+    if (write_body(s->worker.input_file, body, false)) return (result){0};
     return error_result("FileError", "the input cannot be kept: %s", strerror(errno));
 }
 
@@ -152,7 +153,7 @@ result cell_writefile(session *s, const char *words, const char *body, const cha
     result r = {0};
     bool option = list.count && list.items[0][0] == '-';
     if (list.count != (append ? 2 : 1) || option != append) {
-        r = usage_result("writefile", true);
+        r = usage_result(s, "writefile", true);
     } else {
         const char *file = list.items[list.count - 1];
         char *path = path_of(s, file);

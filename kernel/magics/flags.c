@@ -2,6 +2,7 @@
  * wrong ones are refused at once and spoil no later cell. See magics.h. */
 #define _GNU_SOURCE
 #include "magics/magics.h"
+#include "print.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,15 @@ void use_flags(session *s, const names *flags)
     renew_tools(s);
 }
 
+/* For #include "mine.h". The folders before stay: the session's includes are sought again with every cell. */
+void look_here_for_headers(session *s)
+{
+    char *folder = worker_folder(&s->worker), *flag = format_text("-iquote%s", folder);
+    use_flags(s, &(names){.items = &flag, .count = 1});
+    free(flag);
+    free(folder);
+}
+
 static bool is_word(const char *word, const char *short_form, const char *long_form)
 {
     return !strcmp(word, short_form) || !strcmp(word, long_form);
@@ -140,7 +150,7 @@ static result change(session *s, names *list, const names *first, const char *wo
     } else if (is_word(given.items[0], "-remove", "--remove") && given.count > 1) {
         r = remove_words(list, &given, magic_name);
     } else if (is_word(given.items[0], "-reset", "--reset") || is_word(given.items[0], "-remove", "--remove")) {
-        r = usage_result(magic_name, false);
+        r = usage_result(s, magic_name, false);
     } else {
         r = add_words(s, list, &given, tool, magic_name);
     }

@@ -1,6 +1,9 @@
 /* %heap: blocks of memory that cells ask for are checked, and listed. See magics.h, worker/heap.h. */
 #define _GNU_SOURCE
 #include "magics/magics.h"
+#include "print.h"
+#include "report.h"
+#include "run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +100,7 @@ result magic_heap(session *s, const char *words, const char *name)
     (void)name;
     bool on = !strcmp(words, "on"), off = !strcmp(words, "off");
     const char *now = session_variable(s, "KOLO_HEAP_CHECK");
-    if (*words && !on && !off) return usage_result("heap", false);
+    if (*words && !on && !off) return usage_result(s, "heap", false);
     if (on || off) {
         set_session_variable(s, "KOLO_HEAP_CHECK", on ? "1" : NULL);
         print_out(s, on ? "the heap is checked from now on; %heap lists the blocks in use\n"

@@ -3,6 +3,7 @@
 #ifndef KERNEL_MAGICS_MAGICS_H
 #define KERNEL_MAGICS_MAGICS_H
 
+#include "result.h"
 #include "session.h"
 
 typedef struct magic {
@@ -12,10 +13,12 @@ typedef struct magic {
     /* `words` is what stands behind the name; `body` the rest of the cell, NULL for a line magic; `name`: "In[3]". */
     result (*line)(session *s, const char *words, const char *name);
     result (*cell)(session *s, const char *words, const char *body, const char *name);
+    bool quiet; /* it only looks, or is about this notebook alone: the program of %export says nothing of it */
+    bool runs_code; /* its words or its body are C of the program's */
 } magic;
 
+/* table.c: all of them, and one without a name at the end. The session's list is this one; the others read that. */
 extern const magic magics_table[];
-extern const size_t magics_count;
 
 /* A whole cell: its magics, its C, its questions (`name?`). */
 result run_cell(session *s, const char *code, const char *name);
@@ -23,14 +26,15 @@ result run_cell(session *s, const char *code, const char *name);
 /* C and line magics, shell lines among them: what a cell, or the body of %%time, is. */
 result run_stretches(session *s, const char *code, const char *name);
 
-/* A magic's words from that byte on, and below them `body` (NULL: none), behind as many empty lines and blanks as stand
+/* words.c: a magic's words from that byte on, and below them `body` (NULL: none), behind as many empty lines and
+ * blanks as stand
  * before them in the cell: messages have its lines and columns. The caller frees. To be asked before other code runs,
  * which may be magics. */
 char *in_place(const session *s, const char *words, size_t offset, const char *body);
 
 /* flags.c: for the analysis and for every compilation from now on. */
 void use_flags(session *s, const names *flags);
-/* environment.c: #include "mine.h" finds what lies in the cells' folder. */
+/* flags.c: #include "mine.h" finds what lies in the cells' folder. */
 void look_here_for_headers(session *s);
 
 /* environment.c: of the session's environment; NULL: it is not set there. For cells, ranks and programs from now on. */
@@ -40,23 +44,22 @@ void set_session_variable(session *s, const char *name, const char *value);
 /* files.c: a file's name as the shell has it: from the cells' folder, `~` from home. The caller frees. */
 char *path_of(const session *s, const char *file);
 
-/* How the magic is written: what wrong words are answered with. */
-result usage_result(const char *name, bool whole_cell);
+/* find.c: how the magic is written: what wrong words are answered with. */
+result usage_result(const session *s, const char *name, bool whole_cell);
 
-/* program_ending.c: what to say of a program of %%run; `program` is its path, beside which its note is read and taken
+/* program_exit.c: what to say of a program of %%run; `program` is its path, beside which its note is read and taken
  * away. */
-result program_ended(session *s, const char *program, int status);
+result program_exit_result(session *s, const char *program, int status);
 
-const magic *magic_named(const char *name, size_t size);
 /* The name of this form in the table that somebody who wrote `name` may have meant, or NULL. */
-const char *nearest_magic(const char *name, size_t size, bool whole_cell);
+const char *nearest_magic(const session *s, const char *name, size_t size, bool whole_cell);
 
 /* elsewhere.c: the magic that a cell magic's name is another name of, as %%bash of %%sh; NULL: none. */
 const char *magic_alias(const char *name, size_t size);
 /* One sentence: what does the work of IPython's magic of that name, or which magic may be meant. The caller frees. */
-char *about_unknown_magic(const char *name, size_t size, bool whole_cell);
+char *about_unknown_magic(const session *s, const char *name, size_t size, bool whole_cell);
 
-/* Splits as a shell does quotes: the caller frees with names_free. */
+/* words.c: splits as a shell does quotes: the caller frees with names_free. */
 names words_of(const char *line);
 
 result magic_lsmagic(session *s, const char *words, const char *name);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "ranks/ranks.h"
 #include "magics/magics.h"
+#include "print.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -89,7 +90,7 @@ result magic_ranks(session *s, const char *words, const char *name)
     } else if (too_many_for_here(count, &given, &r)) {
         /* said */
     } else if (given.count > 1 && *given.items[1] != '-') {
-        r = usage_result("ranks", false);
+        r = usage_result(s, "ranks", false);
     } else if (count == 0) {
         print_out(s, ranks_live(s) ? "the ranks have ended\n" : "there are no ranks\n");
         ranks_end(s);

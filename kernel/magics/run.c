@@ -4,6 +4,11 @@
 #include "mistakes/link_words.h"
 #include "cells/split.h"
 #include "magics/magics.h"
+#include "lock.h"
+#include "print.h"
+#include "run.h"
+#include "session_worker.h"
+#include "sources.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -196,16 +201,16 @@ result cell_run(session *s, const char *words, const char *body, const char *nam
     names given = words_of(words), command = {0};
     char *program = format_text("%s/program-%u", s->folder, ++s->serial), *code = in_place(s, "", 0, body);
     size_t used = 0;
-    char *input = take_input(s, &given, &r), *kept = s->machine.input_file;
+    char *input = take_input(s, &given, &r), *kept = s->worker.input_file;
     if (!r.failed && check_words(words, &r) && add_launcher(s, &given, &used, &command, &r) &&
         check(s, code, name, &r) && build_program(s, code, name, program, &r)) {
         names_add(&command, program);
         for (size_t i = used; i < given.count; i++) names_add(&command, given.items[i]);
         int status = 0;
-        if (input) s->machine.input_file = input;
+        if (input) s->worker.input_file = input;
         r = run_program_in_worker(s, names_arguments(&command), &status);
-        s->machine.input_file = kept;
-        if (!r.failed) r = program_ended(s, program, status);
+        s->worker.input_file = kept;
+        if (!r.failed) r = program_exit_result(s, program, status);
     }
     unlink(program);
     free(input);

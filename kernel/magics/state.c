@@ -4,6 +4,9 @@
 #include "magics/magics.h"
 #include "outs.h"
 #include "ranks/ranks.h"
+#include "loads.h"
+#include "print.h"
+#include "session_worker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +30,14 @@ static void add_row(text *list, int width, const char *usage, const char *help)
 result magic_lsmagic(session *s, const char *words, const char *name)
 {
     (void)name;
-    if (*words) return usage_result("lsmagic", false);
+    if (*words) return usage_result(s, "lsmagic", false);
     text list = {0};
     int width = 0;
-    for (size_t i = 0; i < magics_count; i++) {
-        int one = width_of(magics_table[i].usage);
+    for (const magic *m = s->magics; m->name; m++) {
+        int one = width_of(m->usage);
         if (one > width) width = one;
     }
-    for (size_t i = 0; i < magics_count; i++) add_row(&list, width, magics_table[i].usage, magics_table[i].help);
+    for (const magic *m = s->magics; m->name; m++) add_row(&list, width, m->usage, m->help);
     add_row(&list, width, "!COMMAND", "Runs a command of the shell.");
     add_row(&list, width, "NAME?", "Shows what is known of a name.");
     print_out(s, list.data);
@@ -156,7 +159,7 @@ result magic_whos(session *s, const char *words, const char *name)
 result magic_restart(session *s, const char *words, const char *name)
 {
     (void)name;
-    if (*words) return usage_result("restart", false);
+    if (*words) return usage_result(s, "restart", false);
     ranks_end(s);
     if (!replace_worker(s, true)) return error_result("WorkerError", "the process that runs cells cannot be started");
     print_out(s, "restarted: functions, types and includes are kept, variables are zero until their cells run again\n");
@@ -166,7 +169,7 @@ result magic_restart(session *s, const char *words, const char *name)
 result magic_reset(session *s, const char *words, const char *name)
 {
     (void)name;
-    if (*words && strcmp(words, "-f")) return usage_result("reset", false);
+    if (*words && strcmp(words, "-f")) return usage_result(s, "reset", false);
     ranks_end(s);
     journal_clear(&s->journal);
     outs_clear(s);

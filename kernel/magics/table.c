@@ -1,85 +1,83 @@
+/* The magics, a row each. See magics.h. */
 #include "magics/magics.h"
-#include "mistakes/nearest.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 const magic magics_table[] = {
-    {"lsmagic", "%lsmagic", "Lists the magics.", magic_lsmagic, NULL},
+    {"lsmagic", "%lsmagic", "Lists the magics.", .line = magic_lsmagic, .quiet = true},
     {"who", "%who [KIND…]",
      "Lists what the cells have defined, variables with their values. All of it, or what is of the kinds given: "
      "variable, function, type, macro.",
-     magic_who, NULL},
+     .line = magic_who, .quiet = true},
     {"whos", "%whos [KIND…]", "Lists what the cells have defined, with sizes and more of the values. KIND as for %who.",
-     magic_whos, NULL},
+     .line = magic_whos, .quiet = true},
     {"cd", "%cd [FOLDER]",
      "Changes the folder that cells and commands run in, and prints it. Without a folder it is home; %cd - goes back, "
      "~ "
      "is home.",
-     magic_cd, NULL},
-    {"pwd", "%pwd", "Prints the folder that cells and commands run in.", magic_pwd, NULL},
+     .line = magic_cd, .quiet = true},
+    {"pwd", "%pwd", "Prints the folder that cells and commands run in.", .line = magic_pwd, .quiet = true},
     {"env", "%env [-u] [NAME[=VALUE]]",
      "Shows or sets variables of the environment. Cells see them, and the programs they start. $OTHER in a value is "
      "replaced by that variable; -u NAME takes NAME away.",
-     magic_env, NULL},
+     .line = magic_env},
     {"cflags", "%cflags [--remove] [FLAGS…]",
      "Adds flags for the compiler, or shows them. Yours come first, then those built in. They hold for cells and for "
      "%%run (-I, -D, -O3, -fopenmp, …); "
      "--remove takes flags away, --reset all that were added.",
-     magic_cflags, NULL},
+     .line = magic_cflags, .quiet = true},
     {"ldflags", "%ldflags [--remove] [FLAGS…]",
      "Adds flags for the linker, or shows them. They hold for cells and for %%run (-L, -l); --remove takes flags away, "
      "--reset all of them.",
-     magic_ldflags, NULL},
+     .line = magic_ldflags, .quiet = true},
     {"load", "%load [-r LINES] FILE", "Puts a file's text in this cell's place. -r 2-5,8 takes those lines only.",
-     magic_load, NULL},
+     .line = magic_load, .quiet = true},
     {"export", "%export FILE",
      "Writes the notebook's cells as one C program. It holds what is defined now, and a main() that runs what the "
      "cells "
      "ran, in their order: a cell that was run again counts once, one that failed does not; shell lines and what is "
      "no C are comments, magics that only look are left out. cc FILE $(pkg-config --cflags --libs kolo) compiles it.",
-     magic_export, NULL},
+     .line = magic_export, .quiet = true},
     {"heap", "%heap [on|off]",
      "Checks the memory that cells take from malloc(). With on, a write beyond the end of a block, a use after free() "
      "and "
      "a second free() end the cell at their line. %heap alone lists the blocks in use by the line that asked for them, "
      "and those that are lost: nothing points to them any more. Programs of %%run are checked by "
      "%cflags -fsanitize=address.",
-     magic_heap, NULL},
+     .line = magic_heap, .quiet = true},
     {"restart", "%restart",
      "Starts the process that runs the cells anew. Memory and devices are free again; functions, types and "
      "includes stay, variables are zero until their cells run again.",
-     magic_restart, NULL},
-    {"reset", "%reset [-f]", "Forgets everything that was defined. It never asks, with -f or without.", magic_reset,
-     NULL},
+     .line = magic_restart, .quiet = true},
+    {"reset", "%reset [-f]", "Forgets everything that was defined. It never asks, with -f or without.",
+     .line = magic_reset},
     {"time", "%time STATEMENT",
-     "Runs a statement and says how long it took: processor and wall time, without compiling.", magic_time, NULL},
+     "Runs a statement and says how long it took: processor and wall time, without compiling.", .line = magic_time,
+     .quiet = true, .runs_code = true},
     {"time", "%%time",
      "Runs the cell and says how long it took: processor and wall time, without compiling. Above another magic's line, "
      "as %%run, it is the wall time of all that happens.",
-     NULL, cell_time},
+     .cell = cell_time, .quiet = true, .runs_code = true},
     {"timeit", "%timeit [-n N] [-r R] STATEMENT",
      "Runs a statement N times, R times over (7), and says how long it takes on average. Without -n, N is found so "
      "that "
      "a run takes 0.2 s or more. An expression's value is computed each time; -q prints nothing.",
-     magic_timeit, NULL},
+     .line = magic_timeit, .quiet = true},
     {"timeit", "%%timeit [-n N] [-r R] [SETUP]",
      "Measures the cell as %timeit does a statement. SETUP, on the first line, runs once before it, unmeasured; what "
      "it "
      "declares is the cell's.",
-     NULL, cell_timeit},
+     .cell = cell_timeit, .quiet = true},
     {"writefile", "%%writefile [-a] FILE",
-     "Writes the cell's text to a file, or appends it with -a. %%file is the same.", NULL, cell_writefile},
-    {"html", "%%html", "Shows the cell's text as HTML.", NULL, cell_html},
-    {"latex", "%%latex", "Shows the cell's text as LaTeX.", NULL, cell_latex},
-    {"markdown", "%%markdown", "Shows the cell's text as Markdown.", NULL, cell_markdown},
-    {"svg", "%%svg", "Shows the cell's text as a picture in SVG.", NULL, cell_svg},
+     "Writes the cell's text to a file, or appends it with -a. %%file is the same.", .cell = cell_writefile},
+    {"html", "%%html", "Shows the cell's text as HTML.", .cell = cell_html},
+    {"latex", "%%latex", "Shows the cell's text as LaTeX.", .cell = cell_latex},
+    {"markdown", "%%markdown", "Shows the cell's text as Markdown.", .cell = cell_markdown},
+    {"svg", "%%svg", "Shows the cell's text as a picture in SVG.", .cell = cell_svg},
     {"stdin", "%%stdin",
      "Keeps the cell's text as the standard input of the next cell. C there reads it with scanf() and the like, a "
      "program "
      "of %%run and a command of ! too. Where nothing is kept, reading asks in a box: a line of ^D alone ends the "
      "input.",
-     NULL, cell_stdin},
+     .cell = cell_stdin},
     {"run", "%%run [-np N] [arguments…]",
      "Compiles the cell as a whole program, with a main() and all that it uses: it does not see the other cells. "
      "<kolo.h> and <mpi.h> are at hand; the compiler's flags are given beforehand by %cflags (-O0, -O3, "
@@ -88,13 +86,13 @@ const magic magics_table[] = {
      "file as "
      "its standard input. A program that crashes is told of "
      "as a cell is, with the line.",
-     NULL, cell_run},
+     .cell = cell_run},
     {"ranks", "%ranks [N [OPTIONS…]]",
      "Starts N ranks as an MPI job under kolorun: %%ranks runs a cell on each of them. OPTIONS are kolorun's: "
      "-H host1:4,host2:4 puts the ranks on other hosts (reached as kolorun reaches them; cells and output travel "
      "encrypted). What the cells have defined before is defined on every rank; its variables are there and are zero "
      "until a %%ranks cell sets them. %ranks alone says what there is, %ranks 0 ends the ranks.",
-     magic_ranks, NULL},
+     .line = magic_ranks},
     {"ranks", "%%ranks [LIST]",
      "Runs the cell on every rank, or on those of LIST. A LIST is 0,2,4-7 or the same in [ ]. MPI_COMM_WORLD is the "
      "ranks'; MPI is initialised, and calling "
@@ -102,7 +100,7 @@ const magic magics_table[] = {
      "its "
      "rank's number and can be folded by rank when the cell has ended; values that are equal are shown once. A rank "
      "that crashes is named and ends the job.",
-     NULL, cell_ranks},
+     .cell = cell_ranks},
     {"what_if", "%what_if TRACE [OPTION=VALUE…]",
      "Replays a recorded training step on other machines, and draws the modelled answers. TRACE is a timeline, as "
      "kolo_start_timeline() or kolorun --timeline TRACE records it. devices=1,2,4,8 asks for so many devices; "
@@ -110,46 +108,7 @@ const magic magics_table[] = {
      "network=, hosts= and link= choose their links; batch=, other=, bucket_bytes=, overlap=, compression= and "
      "compute= change the training; noise_scale= asks for the way to an accuracy. The options are the members of "
      "kolo_what_if()'s arguments: kolo_what_if? says more.",
-     magic_what_if, NULL},
-    {"sh", "%%sh", "Runs the cell as a shell script. %%bash is the same.", NULL, cell_sh},
+     .line = magic_what_if, .quiet = true},
+    {"sh", "%%sh", "Runs the cell as a shell script. %%bash is the same.", .cell = cell_sh},
+    {.name = NULL},
 };
-const size_t magics_count = sizeof magics_table / sizeof *magics_table;
-
-const magic *magic_named(const char *name, size_t size)
-{
-    for (size_t i = 0; i < magics_count; i++) {
-        if (strlen(magics_table[i].name) == size && !memcmp(magics_table[i].name, name, size)) return &magics_table[i];
-    }
-    return NULL;
-}
-
-/* Near enough to be meant: it begins so, or few letters differ. */
-static bool near(const char *name, size_t size, const char *one)
-{
-    char *word = copy_of_bytes(name, size);
-    bool found = (size > 1 && !strncmp(one, word, size)) || alike(word, one);
-    free(word);
-    return found;
-}
-
-const char *nearest_magic(const char *name, size_t size, bool whole_cell)
-{
-    const char *best = NULL;
-    for (size_t i = 0; i < magics_count; i++) {
-        const char *one = magics_table[i].name;
-        bool form = whole_cell ? magics_table[i].cell != NULL : magics_table[i].line != NULL;
-        if (!form || !near(name, size, one)) continue;
-        if (!best || distance_of(name, size, one) < distance_of(name, size, best)) best = one;
-    }
-    return best;
-}
-
-result usage_result(const char *name, bool whole_cell)
-{
-    for (size_t i = 0; i < magics_count; i++) {
-        const magic *m = &magics_table[i];
-        if (strcmp(m->name, name) || !(whole_cell ? m->cell != NULL : m->line != NULL)) continue;
-        return error_result("UsageError", "wanted %s (%s%s? says more)", m->usage, whole_cell ? "%%" : "%", name);
-    }
-    return error_result("UsageError", "there is no magic %s", name);
-}

@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include "magics/magics.h"
 #include "ranks/ranks.h"
+#include "print.h"
+#include "run.h"
+#include "session_worker.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -28,9 +31,9 @@ static char *time_text(double seconds)
 
 static void print_times(session *s)
 {
-    const machine *m = &s->machine;
-    char *user = time_text((double)m->user * 1e-9), *sys = time_text((double)m->system * 1e-9);
-    char *both = time_text((double)(m->user + m->system) * 1e-9), *wall = time_text((double)m->wall * 1e-9);
+    const worker_process *w = &s->worker;
+    char *user = time_text((double)w->user * 1e-9), *sys = time_text((double)w->system * 1e-9);
+    char *both = time_text((double)(w->user + w->system) * 1e-9), *wall = time_text((double)w->wall * 1e-9);
     char *lines = format_text("CPU times: user %s, sys: %s, total: %s\nWall time: %s\n", user, sys, both, wall);
     print_out(s, lines);
     free(user), free(sys), free(both), free(wall), free(lines);
@@ -38,7 +41,7 @@ static void print_times(session *s)
 
 static result timed(session *s, const char *code, const char *name)
 {
-    s->machine.wall = s->machine.user = s->machine.system = 0;
+    s->worker.wall = s->worker.user = s->worker.system = 0;
     result r = run_stretches(s, code, name);
     if (!r.failed) print_times(s);
     return r;
@@ -46,7 +49,7 @@ static result timed(session *s, const char *code, const char *name)
 
 result magic_time(session *s, const char *words, const char *name)
 {
-    if (!*words) return usage_result("time", false);
+    if (!*words) return usage_result(s, "time", false);
     char *code = in_place(s, words, 0, NULL);
     result r = timed(s, code, name);
     free(code);
@@ -330,8 +333,8 @@ static result measure(session *s, const measuring *m, const char *setup, const c
     if (r.failed) return r;
     double *runs = need_zeroed((size_t)(m->runs + MORE) * sizeof *runs);
     memory worker = worker_memory(s);
-    bool there = s->machine.last.size == (uint64_t)(m->runs + MORE) * sizeof *runs &&
-                 worker.read(worker.closure, s->machine.last.address, (size_t)(m->runs + MORE) * sizeof *runs, runs);
+    bool there = s->worker.last.size == (uint64_t)(m->runs + MORE) * sizeof *runs &&
+                 worker.read(worker.closure, s->worker.last.address, (size_t)(m->runs + MORE) * sizeof *runs, runs);
     if (there && !m->quiet) print_runs(s, runs, m->runs);
     free(runs);
     return there ? r : error_result("TimeError", "the code left its loop before it was measured");
@@ -340,7 +343,7 @@ static result measure(session *s, const measuring *m, const char *setup, const c
 result magic_timeit(session *s, const char *words, const char *name)
 {
     measuring m;
-    if (!read_options(words, &m) || !*m.rest) return usage_result("timeit", false);
+    if (!read_options(words, &m) || !*m.rest) return usage_result(s, "timeit", false);
     char *shown = in_place(s, words, (size_t)(m.rest - words), NULL), *body = shown;
     while (*body == '\n') body++;
     result r = is_open(body) ? refuse_open(s, shown, name) : measure(s, &m, "", body, s->word_line, shown, name);
@@ -352,7 +355,7 @@ result cell_timeit(session *s, const char *words, const char *body, const char *
 {
     measuring m;
     const char *first = body + strspn(body, " \t\r\n");
-    if (!read_options(words, &m) || !*first) return usage_result("timeit", true);
+    if (!read_options(words, &m) || !*first) return usage_result(s, "timeit", true);
     if (first[0] == '%' && first[1] == '%')
         return error_result("UsageError", "%%%%timeit measures C; %%%%time can stand above another magic's line");
     size_t offset = (size_t)(m.rest - words);

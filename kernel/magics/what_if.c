@@ -2,6 +2,8 @@
  */
 #define _GNU_SOURCE
 #include "magics/magics.h"
+#include "print.h"
+#include "session_worker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +54,7 @@ result magic_what_if(session *s, const char *words, const char *name)
     names given = words_of(words), command = {0};
     if (!given.count) {
         names_free(&given);
-        return usage_result("what_if", false);
+        return usage_result(s, "what_if", false);
     }
     char *program = program_of(s), *log = format_text("%s/what_if.log", s->folder);
     add_command(s, program, log, &given, &command);

@@ -1,7 +1,10 @@
-/* How a cell on the ranks failed, said once for all that failed alike; where ranks hang. Read first: ranks.h, ending.h.
+/* How a cell on the ranks failed, said once for all that failed alike; where ranks hang. Read first: ranks.h,
+ * exit_status.h.
  */
 #define _GNU_SOURCE
 #include "ranks/ranks.h"
+#include "print.h"
+#include "report.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -37,7 +40,7 @@ char *ranks_places(const ranks *r, const bool *which)
 static bool has_failed(const peer *p)
 {
     bool well =
-        p->ended && p->end.survived && (p->end.ending == ENDING_RETURNED || p->end.ending == ENDING_INTERRUPTED);
+        p->ended && p->end.survived && (p->end.status == STATUS_RETURNED || p->end.status == STATUS_INTERRUPTED);
     return p->silent || p->problem || (p->ended && !well);
 }
 
@@ -53,7 +56,7 @@ bool ranks_recovered(const ranks *r)
 {
     for (int i = 0; i < r->count; i++) {
         const peer *p = &r->peers[i];
-        if (p->silent || p->problem || (p->ended && (!p->end.survived || p->end.ending < 0))) return false;
+        if (p->silent || p->problem || (p->ended && (!p->end.survived || p->end.status < 0))) return false;
     }
     return !r->launcher_gone;
 }
@@ -61,7 +64,7 @@ bool ranks_recovered(const ranks *r)
 static bool alike(const peer *a, const peer *b)
 {
     return a->silent == b->silent && a->problem == b->problem && a->ended == b->ended &&
-           a->end.ending == b->end.ending && a->end.code == b->end.code && a->end.frames_size == b->end.frames_size &&
+           a->end.status == b->end.status && a->end.code == b->end.code && a->end.frames_size == b->end.frames_size &&
            (!a->end.frames_size || !memcmp(a->end.frames, b->end.frames, a->end.frames_size));
 }
 
@@ -72,10 +75,10 @@ static result failure_of(ranks *r, const peer *p)
         return error_result("RankError",
                             "no message for 4 seconds: its process on %s was stopped, or the network connection is cut",
                             p->host ? p->host : "its host");
-    if (p->end.ending < 0) return load_failure(r->s, p->end.frames);
-    if (!p->end.survived && p->end.ending == ENDING_SIGNAL && p->end.code == SIGSTOP)
+    if (p->end.status < 0) return load_failure(p->end.frames);
+    if (!p->end.survived && p->end.status == STATUS_SIGNAL && p->end.code == SIGSTOP)
         return error_result("RankError", "its process was stopped, and ended for that");
-    return ended_result(r->s, &p->end);
+    return exit_status_result(r->s, &p->end);
 }
 
 /* Adds what happened to those that are alike; the first such failure is the error's own sentence. */
@@ -146,7 +149,7 @@ result ranks_interrupted(ranks *r)
         const peer *p = &r->peers[i];
         which[i] = p->running || (p->ended && !p->end.survived);
         stuck |= which[i];
-        if (p->chosen && p->ended && p->end.ending == ENDING_INTERRUPTED && !first) first = p;
+        if (p->chosen && p->ended && p->end.status == STATUS_INTERRUPTED && !first) first = p;
     }
     result e = {0};
     if (stuck) {
@@ -158,8 +161,21 @@ result ranks_interrupted(ranks *r)
         free(again);
         ranks_end(r->s);
     } else {
-        e = first ? ended_result(r->s, &first->end) : error_result("KeyboardInterrupt", "interrupted");
+        e = first ? exit_status_result(r->s, &first->end) : error_result("KeyboardInterrupt", "interrupted");
     }
     free(which);
     return e;
+}
+
+void ranks_tend(session *s)
+{
+    if (!ranks_live(s)) return;
+    ranks *r = s->ranks;
+    ranks_turn(r, 0);
+    result why = {0};
+    if (!ranks_failed(r, &why)) return;
+    char *line = format_text("%s\n", why.traceback.data);
+    print_error(s, line);
+    free(line);
+    result_free(&why);
 }

@@ -71,7 +71,7 @@ static void add_html_line(text *into, const char *line, size_t size)
 }
 
 /* What a closed part shows: how far its rank has come. */
-static void add_last_line(const voice *v, text *html)
+static void add_last_line(const rank_output *v, text *html)
 {
     size_t end = v->said.size;
     while (end && v->said.data[end - 1] == '\n') end--;
@@ -83,9 +83,9 @@ static void add_last_line(const voice *v, text *html)
     text_free(&line);
 }
 
-static void add_voice(const transcript *t, int rank, bool open, text *html, text *plain)
+static void add_rank(const transcript *t, int rank, bool open, text *html, text *plain)
 {
-    const voice *v = &t->voices[rank];
+    const rank_output *v = &t->outputs[rank];
     text_addf(html, "<details%s><summary style=\"cursor:pointer\"><b>rank %d</b> · %zu %s", open ? " open" : "", rank,
               v->count, v->count == 1 ? "line" : "lines");
     if (!open) add_last_line(v, html);
@@ -105,8 +105,8 @@ static bool worth_folding(const transcript *t)
     bool many = false;
     int speakers = 0;
     for (int rank = 0; rank < t->count; rank++) {
-        many |= t->voices[rank].count > FEW;
-        speakers += t->voices[rank].count > 0;
+        many |= t->outputs[rank].count > FEW;
+        speakers += t->outputs[rank].count > 0;
     }
     return many && speakers > 1 && !t->displays && !t->dropped && t->printed == t->out->total && !t->out->capped &&
            !t->out->silent && t->total <= LARGEST;
@@ -117,9 +117,9 @@ void transcript_fold(transcript *t)
     if (!worth_folding(t)) return;
     text html = {0}, plain = {0};
     size_t all = 0;
-    for (int rank = 0; rank < t->count; rank++) all += t->voices[rank].count;
+    for (int rank = 0; rank < t->count; rank++) all += t->outputs[rank].count;
     for (int rank = 0; rank < t->count; rank++) {
-        if (t->voices[rank].count) add_voice(t, rank, all <= OPEN, &html, &plain);
+        if (t->outputs[rank].count) add_rank(t, rank, all <= OPEN, &html, &plain);
     }
     json_t *content = json_pack("{s:{s:s%, s:s%}, s:{}, s:{}}", "data", "text/html", html.data, html.size, "text/plain",
                                 plain.data, plain.size, "metadata", "transient");

@@ -1,6 +1,9 @@
 /* Hearing and ending the ranks. Read first: ranks.h. */
 #define _GNU_SOURCE
 #include "ranks/ranks.h"
+#include "lock.h"
+#include "print.h"
+#include "report.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -24,7 +27,7 @@ bool ranks_chosen(const session *s)
 void peer_tell(ranks *r, int rank, message head, const void *payload, size_t size)
 {
     peer *p = &r->peers[rank];
-    bool sent = letter_send(r->socket, p->name, &head, payload, size, NULL, 0);
+    bool sent = rank_message_send(r->socket, p->name, &head, payload, size, NULL, 0);
     if (!sent && p->heard > 0) p->problem = "it cannot be reached any more";
 }
 
@@ -40,16 +43,16 @@ char *ranks_again(const ranks *r)
 
 /* ------------------------------------------------------------------------------ what ranks say */
 
-static void note_end(peer *p, const letter *l, bool survived)
+static void note_end(peer *p, const rank_message *l, bool survived)
 {
     free((char *)(uintptr_t)p->end.frames);
-    p->end = (ended){.ending = l->head.number,
-                     .code = l->head.code,
-                     .address = l->head.address,
-                     .size = l->head.size,
-                     .frames = copy_of_bytes(l->payload, l->size),
-                     .frames_size = l->size,
-                     .survived = survived};
+    p->end = (exit_status){.status = l->head.number,
+                           .code = l->head.code,
+                           .address = l->head.address,
+                           .size = l->head.size,
+                           .frames = copy_of_bytes(l->payload, l->size),
+                           .frames_size = l->size,
+                           .survived = survived};
     p->times = l->head;
     p->ended = true;
     p->running = p->asks = false;
@@ -79,11 +82,11 @@ static void name_display(ranks *r, int rank)
     free(line);
 }
 
-static void publish(ranks *r, int rank, const letter *l)
+static void publish(ranks *r, int rank, const rank_message *l)
 {
     const char *type = l->payload;
-    json_t *content = json_loads(letter_second(l), 0, NULL);
-    if (!strcmp(type, "stream") && r->s->machine.interrupted > 0 && !output_has_room(&r->s->out)) {
+    json_t *content = json_loads(rank_message_second(l), 0, NULL);
+    if (!strcmp(type, "stream") && r->s->worker.interrupted > 0 && !output_has_room(&r->s->out)) {
         r->said.dropped = true; /* an interrupt does not wait until all of a flood has been shown */
     } else if (!strcmp(type, "stream")) {
         const char *words = json_string_value(json_object_get(content, "text")),
@@ -100,7 +103,7 @@ static void publish(ranks *r, int rank, const letter *l)
 }
 
 /* "in MPI_Recv at In[4]:2": the outermost call of MPI's, and the innermost line of a cell's. */
-static char *where_of(session *s, const letter *l)
+static char *where_of(session *s, const rank_message *l)
 {
     char *call = NULL, *line = place_of_frames(s, l->payload, l->size);
     frame f;
@@ -118,7 +121,7 @@ static char *where_of(session *s, const letter *l)
     return where;
 }
 
-static void obey(ranks *r, int rank, letter *l)
+static void obey(ranks *r, int rank, rank_message *l)
 {
     peer *p = &r->peers[rank];
     p->heard = seconds_now();
@@ -148,10 +151,10 @@ static void obey(ranks *r, int rank, letter *l)
         p->asked_where = false;
         break;
     case RANK_BYTES:
-        letter_free(&r->bytes);
+        rank_message_free(&r->bytes);
         r->bytes = *l;
         r->bytes_here = true;
-        *l = (letter){0};
+        *l = (rank_message){0};
         break;
     default: break;
     }
@@ -160,18 +163,18 @@ static void obey(ranks *r, int rank, letter *l)
 /* May more be heard now, or would what it prints outrun the server? */
 static bool has_room(ranks *r)
 {
-    return output_has_room(&r->s->out) || r->s->machine.interrupted > 0;
+    return output_has_room(&r->s->out) || r->s->worker.interrupted > 0;
 }
 
-static void take_letters(ranks *r)
+static void take_messages(ranks *r)
 {
     char name[RANK_NAME];
-    letter l;
-    for (int i = 0; i < 256 && has_room(r) && letter_take(r->socket, name, &l); i++) {
+    rank_message l;
+    for (int i = 0; i < 256 && has_room(r) && rank_message_take(r->socket, name, &l); i++) {
         for (int rank = 0; rank < r->count; rank++) {
             if (!strcmp(name, r->peers[rank].name)) obey(r, rank, &l);
         }
-        letter_free(&l);
+        rank_message_free(&l);
     }
 }
 
@@ -186,15 +189,15 @@ static void judge_silence(ranks *r)
 
 void ranks_turn(ranks *r, int wait)
 {
-    int descriptors[MACHINE_WATCHED];
-    zmq_pollitem_t items[2 + MACHINE_WATCHED];
+    int descriptors[WORKER_WATCHED];
+    zmq_pollitem_t items[2 + WORKER_WATCHED];
     size_t count = 0;
     bool room = has_room(r);
     if (!room && wait > 10) wait = 10;
     if (room) items[count++] = (zmq_pollitem_t){.socket = r->socket, .events = ZMQ_POLLIN};
-    items[count++] = (zmq_pollitem_t){.fd = r->s->machine.wake, .events = ZMQ_POLLIN};
-    machine_watch(&r->launcher, descriptors);
-    for (size_t i = 0; i < MACHINE_WATCHED; i++) {
+    items[count++] = (zmq_pollitem_t){.fd = r->s->worker.wake, .events = ZMQ_POLLIN};
+    worker_watch(&r->launcher, descriptors);
+    for (size_t i = 0; i < WORKER_WATCHED; i++) {
         if (descriptors[i] >= 0) items[count++] = (zmq_pollitem_t){.fd = descriptors[i], .events = ZMQ_POLLIN};
     }
     double began = seconds_now();
@@ -202,16 +205,16 @@ void ranks_turn(ranks *r, int wait)
     zmq_poll(items, (int)count, wait);
     if (wait > 0) cell_goes_on(r->s);
     outcome how;
-    if (!r->launcher_gone && machine_turn(&r->launcher, 0, &how)) {
-        machine_finish(&r->launcher, how);
+    if (!r->launcher_gone && worker_turn(&r->launcher, 0, &how)) {
+        worker_finish(&r->launcher, how);
         r->launcher_gone = true;
     }
     output_flush(&r->heard);
-    if (room) take_letters(r);
+    if (room) take_messages(r);
     for (int i = 0; !room && i < r->count; i++) r->peers[i].heard += seconds_now() - began; /* not listened to */
     judge_silence(r);
     transcript_tick(&r->said);
-    machine_drain(&r->s->machine);
+    worker_drain(&r->s->worker);
     output_tick(&r->s->out);
 }
 
@@ -225,9 +228,9 @@ static void ask_to_end(ranks *r)
     bool asked = false;
     while (!r->launcher_gone && seconds_now() - began < limit) {
         outcome how;
-        if (machine_turn(&r->launcher, 20, &how)) r->launcher_gone = true;
-        if (asked || r->launcher.worker <= 0 || seconds_now() - began < 0.3) continue;
-        kill(r->launcher.worker, SIGINT);
+        if (worker_turn(&r->launcher, 20, &how)) r->launcher_gone = true;
+        if (asked || r->launcher.process <= 0 || seconds_now() - began < 0.3) continue;
+        kill(r->launcher.process, SIGINT);
         asked = true;
     }
 }
@@ -250,14 +253,14 @@ void ranks_end(session *s)
     ranks *r = s->ranks;
     r->live = false;
     if (r->socket) ask_to_end(r);
-    machine_close(&r->launcher);
-    s->machine.sibling = NULL;
+    worker_close(&r->launcher);
+    s->worker.sibling = NULL;
     text_free(&r->heard.pending);
     r->heard = (output){0};
     if (r->socket) zmq_close(r->socket);
     if (r->context) zmq_ctx_term(r->context);
     r->socket = r->context = NULL;
-    letter_free(&r->bytes);
+    rank_message_free(&r->bytes);
     free_peers(r);
     names_free(&r->environment);
     free(r->folder);
@@ -280,17 +283,4 @@ int ranks_watch(const session *s)
     size_t size = sizeof descriptor;
     if (ranks_live(s) && s->ranks->socket) zmq_getsockopt(s->ranks->socket, ZMQ_FD, &descriptor, &size);
     return descriptor;
-}
-
-void ranks_tend(session *s)
-{
-    if (!ranks_live(s)) return;
-    ranks *r = s->ranks;
-    ranks_turn(r, 0);
-    result why = {0};
-    if (!ranks_failed(r, &why)) return;
-    char *line = format_text("%s\n", why.traceback.data);
-    print_error(s, line);
-    free(line);
-    result_free(&why);
 }

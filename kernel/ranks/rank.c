@@ -1,9 +1,9 @@
 /* kolo-rank: a kernel without a front of its own, one at each rank of a job that `%ranks` has started. It has a guard
  * and a worker as the kernel has; the worker is the MPI process. What is printed, shown and asked goes to the kernel,
- * and what is to be loaded and run comes from there. Read first: wire.h, machine.h. */
+ * and what is to be loaded and run comes from there. Read first: wire.h, worker_process.h. */
 #define _GNU_SOURCE
 #include "display.h"
-#include "ending.h"
+#include "exit_status.h"
 #include "ranks/contact.h"
 #include "ranks/wire.h"
 #include "waiting.h"
@@ -25,7 +25,7 @@ typedef struct rank {
     front front;
     output out;
     display display;
-    machine machine;
+    worker_process worker;
     bool joined;      /* MPI_Init has returned */
     bool dead;        /* the worker is gone, and the kernel knows */
     bool quit;
@@ -36,7 +36,7 @@ typedef struct rank {
 
 static void tell(rank *r, message head, const void *payload, size_t size)
 {
-    letter_send(r->socket, NULL, &head, payload, size, NULL, 0);
+    rank_message_send(r->socket, NULL, &head, payload, size, NULL, 0);
     r->beat = seconds_now();
 }
 
@@ -52,7 +52,7 @@ static void publish(void *self, const char *type, const char *content)
 /* ------------------------------------------------------------------------------ what a cell has come to */
 
 /* The objects of cells lie in another folder at the kernel: their bare names are told. */
-static char *bare_frames(const rank *r, const ended *e, size_t *size)
+static char *bare_frames(const rank *r, const exit_status *e, size_t *size)
 {
     text bare = {0};
     size_t prefix = strlen(r->folder);
@@ -65,14 +65,14 @@ static char *bare_frames(const rank *r, const ended *e, size_t *size)
     return text_take(&bare);
 }
 
-static void tell_ending(rank *r, uint32_t kind, const ended *e)
+static void tell_exit(rank *r, uint32_t kind, const exit_status *e)
 {
     size_t size;
     char *frames = bare_frames(r, e, &size);
-    message head = r->machine.last; /* with the times it took */
+    message head = r->worker.last; /* with the times it took */
     head.kind = kind;
     head.token = 0;
-    head.number = e->ending;
+    head.number = e->status;
     head.code = e->code;
     head.address = e->address;
     head.size = e->size;
@@ -94,37 +94,37 @@ static bool read_where(rank *r, char **frames, size_t *size)
 
 static void tell_where(rank *r)
 {
-    ended at = {0};
+    exit_status at = {0};
     char *frames;
     bool known = read_where(r, &frames, &at.frames_size);
     if (!known && seconds_now() - r->asked_where < 0.5) return;
     r->asked_where = 0;
     at.frames = frames;
-    tell_ending(r, RANK_WHERE, &at);
+    tell_exit(r, RANK_WHERE, &at);
     free(frames);
 }
 
 static void end_cell(rank *r, outcome result)
 {
-    bool died = machine_finish(&r->machine, result) == OUTCOME_ENDED;
+    bool died = worker_finish(&r->worker, result) == OUTCOME_ENDED;
     output_end(&r->out);
     if (r->asked_where > 0) tell_where(r);
-    ended e = ending_of(&r->machine, died);
-    if (!r->joined && !died && e.ending == ENDING_RETURNED) {
+    exit_status e = exit_status_of(&r->worker, died);
+    if (!r->joined && !died && e.status == STATUS_RETURNED) {
         r->joined = true;
         tell(r, (message){.kind = RANK_READY}, NULL, 0);
         return;
     }
-    tell_ending(r, died ? RANK_DIED : RANK_DONE, &e);
+    tell_exit(r, died ? RANK_DIED : RANK_DONE, &e);
     r->dead |= died;
 }
 
 /* The worker has ended between two cells. */
 static void end_worker(rank *r)
 {
-    ended e = ending_of(&r->machine, true);
+    exit_status e = exit_status_of(&r->worker, true);
     output_end(&r->out);
-    tell_ending(r, RANK_DIED, &e);
+    tell_exit(r, RANK_DIED, &e);
     r->dead = true;
 }
 
@@ -136,28 +136,28 @@ static void begin(rank *r, const char *object, const char *function, bool asks)
     text_add_bytes(&payload, object, strlen(object) + 1);
     text_add_bytes(&payload, function, strlen(function) + 1);
     uint64_t stale;
-    while (read(r->machine.wake, &stale, sizeof stale) > 0) continue;
-    r->machine.interrupted = 0;
+    while (read(r->worker.wake, &stale, sizeof stale) > 0) continue;
+    r->worker.interrupted = 0;
     display_begin(&r->display);
     output_begin(&r->out, &r->front, false);
-    machine_begin(&r->machine, MESSAGE_RUN, payload.data, payload.size, asks);
+    worker_begin(&r->worker, MESSAGE_RUN, payload.data, payload.size, asks);
     text_free(&payload);
 }
 
 /* A cell that cannot be loaded here is not run here. */
-static void run(rank *r, const letter *l)
+static void run(rank *r, const rank_message *l)
 {
     char *path = format_text("%s/%s", r->folder, l->payload);
     if (r->trouble) {
         message head = {.kind = RANK_DONE, .number = -1};
         tell(r, head, r->trouble, strlen(r->trouble) + 1);
     } else if (!r->dead) {
-        begin(r, path, letter_second(l), l->head.number == 1);
+        begin(r, path, rank_message_second(l), l->head.number == 1);
     }
     free(path);
 }
 
-static void load(rank *r, const letter *l)
+static void load(rank *r, const rank_message *l)
 {
     char *path = format_text("%s/%s", r->folder, l->payload);
     size_t name = strlen(l->payload) + 1;
@@ -168,35 +168,35 @@ static void load(rank *r, const letter *l)
     r->trouble = NULL;
     if (!write_whole_file(path, l->object, l->object_size)) {
         r->trouble = format_text("%s cannot be written", path);
-    } else if (machine_ask(&r->machine, MESSAGE_LOAD, payload.data, payload.size) != OUTCOME_ANSWER) {
+    } else if (worker_ask(&r->worker, MESSAGE_LOAD, payload.data, payload.size) != OUTCOME_ANSWER) {
         end_worker(r);
-    } else if (r->machine.last.code) {
-        r->trouble = copy_of(r->machine.payload);
+    } else if (r->worker.last.code) {
+        r->trouble = copy_of(r->worker.payload);
     }
     unlink(path); /* what is loaded needs no name */
     text_free(&payload);
     free(path);
 }
 
-static void peek(rank *r, const letter *l)
+static void peek(rank *r, const rank_message *l)
 {
     message head = {.kind = RANK_BYTES, .code = -1};
-    bool there = !r->dead && machine_peek(&r->machine, l->head.address, l->head.size) == OUTCOME_ANSWER &&
-                 r->machine.last.code == 0 && r->machine.payload_size == l->head.size;
+    bool there = !r->dead && worker_peek(&r->worker, l->head.address, l->head.size) == OUTCOME_ANSWER &&
+                 r->worker.last.code == 0 && r->worker.payload_size == l->head.size;
     if (there) head.code = 0;
-    tell(r, head, r->machine.payload, there ? r->machine.payload_size : 0);
+    tell(r, head, r->worker.payload, there ? r->worker.payload_size : 0);
 }
 
 static void ask_where(rank *r)
 {
-    if (!r->machine.running || r->machine.worker <= 0 || !r->joined) return;
+    if (!r->worker.running || r->worker.process <= 0 || !r->joined) return;
     r->asked_where = seconds_now();
-    kill(r->machine.worker, SIGNAL_WHERE);
+    kill(r->worker.process, SIGNAL_WHERE);
 }
 
-static void obey(rank *r, const letter *l)
+static void obey(rank *r, const rank_message *l)
 {
-    bool idle = !r->dead && !r->machine.running;
+    bool idle = !r->dead && !r->worker.running;
     if (l->problem) { /* by which the next cell would go wrong */
         free(r->trouble);
         r->trouble = copy_of(l->problem);
@@ -211,24 +211,24 @@ static void obey(rank *r, const letter *l)
         break;
     case RANK_PEEK: peek(r, l); break;
     case RANK_FOLDER:
-        if (idle) machine_ask(&r->machine, MESSAGE_FOLDER, l->payload, l->size);
+        if (idle) worker_ask(&r->worker, MESSAGE_FOLDER, l->payload, l->size);
         break;
     case RANK_SETENV:
-        if (idle) machine_ask(&r->machine, MESSAGE_SETENV, l->payload, l->size);
+        if (idle) worker_ask(&r->worker, MESSAGE_SETENV, l->payload, l->size);
         break;
-    case RANK_INTERRUPT: machine_interrupt(&r->machine); break;
+    case RANK_INTERRUPT: worker_interrupt(&r->worker); break;
     case RANK_SAY_WHERE: ask_where(r); break;
     case RANK_QUIT: r->quit = true; break;
     default: break;
     }
 }
 
-static void take_letters(rank *r)
+static void take_messages(rank *r)
 {
-    letter l;
-    while (!r->quit && letter_take(r->socket, NULL, &l)) {
+    rank_message l;
+    while (!r->quit && rank_message_take(r->socket, NULL, &l)) {
         obey(r, &l);
-        letter_free(&l);
+        rank_message_free(&l);
     }
 }
 
@@ -242,13 +242,13 @@ static char *ask(void *self, const char *prompt)
         zmq_pollitem_t ready = {.socket = r->socket, .events = ZMQ_POLLIN};
         zmq_poll(&ready, 1, (long)(RANK_BEAT * 1000));
         tell(r, (message){.kind = RANK_ALIVE}, NULL, 0);
-        letter l;
-        while (waiting && letter_take(r->socket, NULL, &l)) {
+        rank_message l;
+        while (waiting && rank_message_take(r->socket, NULL, &l)) {
             if (l.problem) l.head = (message){.kind = RANK_INPUT, .code = -1};
             waiting = l.head.kind != RANK_INPUT && l.head.kind != RANK_INTERRUPT && l.head.kind != RANK_QUIT;
             if (l.head.kind == RANK_INPUT && l.head.code == 0) line = copy_of(l.payload);
             if (l.head.kind == RANK_QUIT) r->quit = true;
-            letter_free(&l);
+            rank_message_free(&l);
         }
     }
     return line;
@@ -258,12 +258,12 @@ static char *ask(void *self, const char *prompt)
 
 static size_t watch(rank *r, zmq_pollitem_t *items)
 {
-    int descriptors[MACHINE_WATCHED];
+    int descriptors[WORKER_WATCHED];
     size_t count = 0;
     items[count++] = (zmq_pollitem_t){.socket = r->socket, .events = ZMQ_POLLIN};
     if (r->dead) return count;
-    machine_watch(&r->machine, descriptors);
-    for (size_t i = 0; i < MACHINE_WATCHED; i++) {
+    worker_watch(&r->worker, descriptors);
+    for (size_t i = 0; i < WORKER_WATCHED; i++) {
         if (descriptors[i] >= 0) items[count++] = (zmq_pollitem_t){.fd = descriptors[i], .events = ZMQ_POLLIN};
     }
     items[count++] = (zmq_pollitem_t){.fd = display_watch(&r->display), .events = ZMQ_POLLIN};
@@ -272,23 +272,23 @@ static size_t watch(rank *r, zmq_pollitem_t *items)
 
 static void serve(rank *r)
 {
-    zmq_pollitem_t items[1 + MACHINE_WATCHED + 1];
+    zmq_pollitem_t items[1 + WORKER_WATCHED + 1];
     size_t count = watch(r, items);
     double beat = r->beat + RANK_BEAT - seconds_now();
     int wait = beat > 0 ? (int)(beat * 1000) + 1 : 0;
-    if (!r->dead && machine_delay(&r->machine) < wait) wait = machine_delay(&r->machine);
+    if (!r->dead && worker_delay(&r->worker) < wait) wait = worker_delay(&r->worker);
     if (r->asked_where > 0 && wait > 10) wait = 10;
     zmq_poll(items, (int)count, wait);
     outcome result;
-    if (!r->dead && machine_turn(&r->machine, 0, &result)) {
-        if (r->machine.running) end_cell(r, result);
+    if (!r->dead && worker_turn(&r->worker, 0, &result)) {
+        if (r->worker.running) end_cell(r, result);
         else if (result == OUTCOME_ENDED) end_worker(r);
     }
-    if (r->asked_where > 0 && r->machine.running) tell_where(r);
-    take_letters(r);
+    if (r->asked_where > 0 && r->worker.running) tell_where(r);
+    take_messages(r);
     if (seconds_now() - r->beat <= RANK_BEAT) return;
     tell(r, (message){.kind = RANK_ALIVE}, NULL, 0);
-    if (!r->machine.running && !r->dead) waiting_look(&r->machine); /* a worker that was stopped is ended for it */
+    if (!r->worker.running && !r->dead) waiting_look(&r->worker); /* a worker that was stopped is ended for it */
 }
 
 static void find_programs(rank *r)
@@ -303,7 +303,7 @@ static void find_programs(rank *r)
 
 static void set_environment(rank *r)
 {
-    display_tell(&r->display, r->library, r->folder, &r->machine.environment);
+    display_tell(&r->display, r->library, r->folder, &r->worker.environment);
     /* The kernel's own business, and kolorun's word on where a program's output goes, which is the kernel's here. */
     static const char *const not_for_cells[] = {RANKS_ENDPOINT, RANKS_TOKEN, RANKS_KEY, "KOLORUN_OUTPUT"};
     for (size_t i = 0; i < sizeof not_for_cells / sizeof *not_for_cells; i++) unsetenv(not_for_cells[i]);
@@ -339,13 +339,13 @@ static bool open_rank(rank *r, char **problem)
     r->folder = folder_template();
     output_begin(&r->out, &r->front, false);
     bool open = mkdtemp(r->folder) && display_open(&r->display, r->folder) &&
-                machine_open(&r->machine, &r->out, r->program, r->folder);
+                worker_open(&r->worker, &r->out, r->program, r->folder);
     if (open) {
         const char *endpoint = getenv(RANKS_ENDPOINT);
-        r->machine.below = endpoint && !strncmp(endpoint, "ipc://", 6); /* the launcher's guard is on this host */
-        r->machine.display = &r->display;
+        r->worker.below = endpoint && !strncmp(endpoint, "ipc://", 6); /* the launcher's guard is on this host */
+        r->worker.display = &r->display;
         set_environment(r);
-        open = machine_start_worker(&r->machine);
+        open = worker_start(&r->worker);
     }
     if (!open) *problem = format_text("%s cannot be started", r->program);
     return open;
@@ -362,7 +362,7 @@ int main(void)
     }
     begin(&r, "", "kolo_cell_join_ranks", false);
     while (!r.quit) serve(&r);
-    machine_close(&r.machine);
+    worker_close(&r.worker);
     zmq_close(r.socket);
     zmq_ctx_term(r.context);
     return 0;

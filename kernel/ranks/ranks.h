@@ -4,9 +4,10 @@
 #ifndef KERNEL_RANKS_RANKS_H
 #define KERNEL_RANKS_RANKS_H
 
-#include "ending.h"
+#include "exit_status.h"
 #include "ranks/transcript.h"
 #include "ranks/wire.h"
+#include "result.h"
 #include "session.h"
 
 /* One rank, as the kernel knows it. */
@@ -24,7 +25,7 @@ typedef struct peer {
     bool silent;   /* it has not been heard of for too long */
     bool asked_where;
     double heard;  /* when it last said something */
-    ended end;     /* of its last cell, or of the rank; `frames` is owned */
+    exit_status end;     /* of its last cell, or of the rank; `frames` is owned */
     bool ended;    /* there is one */
     message times; /* of its last cell: wall, user, system */
     char *where;   /* "in MPI_Barrier at In[4]:2": where its cell was when it was last asked; NULL: not known */
@@ -32,9 +33,10 @@ typedef struct peer {
 
 typedef struct ranks {
     session *s;
-    machine launcher; /* its worker runs kolorun; a guard of its own: what ends the kernel's worker spares the ranks */
+    worker_process
+        launcher; /* its worker runs kolorun; a guard of its own: what ends the kernel's worker spares the ranks */
     output heard; /* of the launcher */
-    front hearer;
+    front sink;
     text words; /* kolorun's */
     void *context, *socket;
     peer *peers;
@@ -46,7 +48,7 @@ typedef struct ranks {
     char *folder; /* where the ranks are */
     names environment; /* the session's variables that the ranks have */
     transcript said;
-    letter bytes; /* the last answer to RANK_PEEK */
+    rank_message bytes; /* the last answer to RANK_PEEK */
     bool bytes_here;
 } ranks;
 
@@ -63,8 +65,6 @@ char *ranks_folder(void);
 /* group.c */
 /* Ends the job and every process of it, within 2 s: in order, so that MPI cleans up its files, and then by force. */
 void ranks_end(session *s);
-/* Between cells: publishes what ranks print, and notices one that has died. */
-void ranks_tend(session *s);
 /* A descriptor to poll for news of the ranks; -1: there are none. */
 int ranks_watch(const session *s);
 void ranks_close(session *s);
@@ -81,7 +81,7 @@ void peer_tell(ranks *r, int rank, message head, const void *payload, size_t siz
 /* The sentence that says how to go on after a job has ended. */
 char *ranks_again(const ranks *r);
 
-/* conduct.c */
+/* execute.c */
 /* Runs a function of a loaded object on the chosen ranks. `data`: the bundle of the trailing expression's value, which
  * lies at `address` of that memory; NULL: the cell has none. */
 typedef json_t *(*value_reader)(void *closure, const memory *from, uint64_t address, size_t size);
@@ -100,6 +100,8 @@ result ranks_interrupted(ranks *r);
 /* Names the ranks that have failed, if some have. The job goes on where all could be stepped out of; else it ends.
  * False: all is well. */
 bool ranks_failed(ranks *r, result *why);
+/* Between cells: publishes what ranks print, and notices one that has died. */
+void ranks_tend(session *s);
 
 /* select.c */
 /* Chooses by "0,3", "0-3,6" or "" (all). False, and a sentence, when the words mean no rank that there is. */

@@ -67,7 +67,7 @@ char *ranks_folder(void)
 /* The user's variables go along, and the folder. */
 static void add_surroundings(ranks *r)
 {
-    const names *from = &r->s->machine.environment;
+    const names *from = &r->s->worker.environment;
     for (size_t i = 0; i < from->count; i++) {
         if (ranks_go_without(from->items[i])) continue;
         names_add(&r->launcher.environment, from->items[i]);
@@ -95,11 +95,11 @@ static bool open_launcher(ranks *r, char **problem)
     mkdir(folder, 0700);
     bool open = secret && lstat(folder, &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == geteuid() &&
                 !access(folder, W_OK);
-    r->hearer = (front){r, hear, NULL};
-    output_begin(&r->heard, &r->hearer, false);
-    open = open && machine_open(&r->launcher, &r->heard, s->machine.program, folder);
-    r->launcher.sibling = &s->machine;
-    s->machine.sibling = &r->launcher;
+    r->sink = (front){r, hear, NULL};
+    output_begin(&r->heard, &r->sink, false);
+    open = open && worker_open(&r->launcher, &r->heard, s->worker.program, folder);
+    r->launcher.sibling = &s->worker;
+    s->worker.sibling = &r->launcher;
     if (open) add_surroundings(r);
     for (int i = 0; open && i < r->count; i++) rank_name(r->peers[i].name, secret, i);
     free(secret);
@@ -128,7 +128,7 @@ static void launch(ranks *r, const names *words)
     for (size_t i = 0; i < sizeof first / sizeof *first; i++) text_add_bytes(&command, first[i], strlen(first[i]) + 1);
     for (size_t i = 0; i < words->count; i++) text_add_bytes(&command, words->items[i], strlen(words->items[i]) + 1);
     text_add_bytes(&command, program, strlen(program) + 1);
-    machine_begin(&r->launcher, MESSAGE_SHELL, command.data, command.size, false);
+    worker_begin(&r->launcher, MESSAGE_SHELL, command.data, command.size, false);
     text_free(&command);
     free(number);
     free(copy);
@@ -153,8 +153,8 @@ static bool any_ended(const ranks *r)
 static bool take_interrupt(session *s)
 {
     uint64_t woken;
-    if (read(s->machine.wake, &woken, sizeof woken) > 0) s->machine.interrupted = seconds_now();
-    return s->machine.interrupted > 0;
+    if (read(s->worker.wake, &woken, sizeof woken) > 0) s->worker.interrupted = seconds_now();
+    return s->worker.interrupted > 0;
 }
 
 /* One sentence, and below it what mpirun said in full: "…; it says:" leads to its first line. */
@@ -206,7 +206,7 @@ result ranks_start(session *s, int count, const names *words)
     text_clear(&r->words);
     transcript_begin(&r->said, &s->out, count);
     bool open = open_launcher(r, &problem) && listen_for_ranks(r, words, &problem);
-    if (open && !machine_start_worker(&r->launcher)) {
+    if (open && !worker_start(&r->launcher)) {
         problem = copy_of("the process that starts the ranks cannot be started");
         open = false;
     }

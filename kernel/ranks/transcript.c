@@ -11,19 +11,20 @@ static const double UNFINISHED = 0.2; /* seconds after which an unfinished line 
 void transcript_begin(transcript *t, output *out, int count)
 {
     transcript_free(t);
-    *t = (transcript){.out = out, .count = count, .bar = -1, .voices = need_zeroed((size_t)count * sizeof(voice))};
+    *t = (transcript){
+        .out = out, .count = count, .bar = -1, .outputs = need_zeroed((size_t)count * sizeof(rank_output))};
 }
 
 void transcript_free(transcript *t)
 {
     for (int i = 0; i < t->count; i++) {
         for (int stream = 1; stream <= 2; stream++) {
-            text_free(&t->voices[i].unit[stream]);
-            text_free(&t->voices[i].drawn[stream]);
+            text_free(&t->outputs[i].unit[stream]);
+            text_free(&t->outputs[i].drawn[stream]);
         }
-        text_free(&t->voices[i].said);
+        text_free(&t->outputs[i].said);
     }
-    free(t->voices);
+    free(t->outputs);
     text_free(&t->bar_text);
     *t = (transcript){.bar = -1};
 }
@@ -84,7 +85,7 @@ static void show_bar(transcript *t, int rank, int stream, const text *unit)
 
 static void emit(transcript *t, int rank, int stream, text *unit)
 {
-    voice *v = &t->voices[rank];
+    rank_output *v = &t->outputs[rank];
     text line = {0};
     tag(&line, rank, unit);
     text_add(&line, "\n");
@@ -105,14 +106,14 @@ static void emit(transcript *t, int rank, int stream, text *unit)
 /* The end of a line. After "\r\n" the line is what stood before the "\r". */
 static void end_line(transcript *t, int rank, int stream)
 {
-    voice *v = &t->voices[rank];
+    rank_output *v = &t->outputs[rank];
     bool returned = !v->unit[stream].size && v->drawn[stream].size;
     emit(t, rank, stream, returned ? &v->drawn[stream] : &v->unit[stream]);
     text_clear(&v->drawn[stream]);
     v->since[stream] = 0;
 }
 
-static void take_return(voice *v, int stream)
+static void take_return(rank_output *v, int stream)
 {
     if (!v->unit[stream].size) return;
     text_clear(&v->drawn[stream]);
@@ -122,7 +123,7 @@ static void take_return(voice *v, int stream)
 
 void transcript_add(transcript *t, int rank, int stream, const char *bytes, size_t size)
 {
-    voice *v = &t->voices[rank];
+    rank_output *v = &t->outputs[rank];
     bool redrawn = false;
     for (size_t at = 0; at < size;) {
         size_t run = 0;
@@ -146,7 +147,7 @@ void transcript_tick(transcript *t)
     double now = seconds_now();
     for (int rank = 0; rank < t->count; rank++) {
         for (int stream = 1; stream <= 2; stream++) {
-            voice *v = &t->voices[rank];
+            rank_output *v = &t->outputs[rank];
             if (v->since[stream] == 0 || now - v->since[stream] < UNFINISHED) continue;
             v->since[stream] = 0;
             show_bar(t, rank, stream, &v->unit[stream]);
@@ -157,6 +158,6 @@ void transcript_tick(transcript *t)
 void transcript_end(transcript *t, int rank)
 {
     for (int stream = 1; stream <= 2; stream++) {
-        if (t->voices[rank].unit[stream].size || t->voices[rank].drawn[stream].size) end_line(t, rank, stream);
+        if (t->outputs[rank].unit[stream].size || t->outputs[rank].drawn[stream].size) end_line(t, rank, stream);
     }
 }

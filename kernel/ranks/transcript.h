@@ -11,19 +11,19 @@
 
 #include "output.h"
 
-typedef struct voice {
+typedef struct rank_output {
     text unit[3];      /* by stream: what is not a line yet */
     text drawn[3];     /* the text before the last "\r" */
     double since[3];   /* when the unfinished unit began; 0: nothing to show */
     text said;         /* whole lines; one of stderr begins with STDERR_MARK */
     size_t count;      /* of lines */
-} voice;
+} rank_output;
 
 enum { STDERR_MARK = '\002' };
 
 typedef struct transcript {
     output *out;
-    voice *voices;
+    rank_output *outputs;
     int count;
     int bar;           /* whose unfinished line is shown at the bottom; -1: none */
     int bar_stream;

@@ -1,6 +1,7 @@
 /* Values of a cell's last expression, read at each rank and shown together. Read first: ranks.h, values/value.h. */
 #define _GNU_SOURCE
 #include "ranks/ranks.h"
+#include "print.h"
 
 #include <stdlib.h>
 #include <string.h>

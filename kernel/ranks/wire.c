@@ -17,8 +17,8 @@ void rank_name(char name[RANK_NAME], const char *token, int rank)
     snprintf(name, RANK_NAME, "%.40s:%d", token, rank);
 }
 
-bool letter_send(void *socket, const char *to, const message *head, const void *payload, size_t size,
-                 const void *object, size_t object_size)
+bool rank_message_send(void *socket, const char *to, const message *head, const void *payload, size_t size,
+                       const void *object, size_t object_size)
 {
     message stamped = *head;
     stamped.version = PROTOCOL_VERSION;
@@ -45,7 +45,7 @@ static char *take_part(void *socket, size_t *size, bool *more)
     return copy;
 }
 
-/* Why these parts are no letter; NULL: they are one. */
+/* Why these parts are no message; NULL: they are one. */
 static const char *problem_of(char *const *parts, const size_t *sizes, size_t count, message *head)
 {
     if (count < 2 || sizes[0] < offsetof(message, kind)) return "a message was cut";
@@ -55,12 +55,12 @@ static const char *problem_of(char *const *parts, const size_t *sizes, size_t co
     return head->length != sizes[1] ? "a message was cut" : NULL;
 }
 
-bool letter_take(void *socket, char *from, letter *into)
+bool rank_message_take(void *socket, char *from, rank_message *into)
 {
     char *parts[4] = {0};
     size_t sizes[4] = {0}, count = 0, first = from ? 1 : 0;
     bool more = true;
-    *into = (letter){0};
+    *into = (rank_message){0};
     while (more) {
         size_t size;
         char *part = take_part(socket, &size, &more);
@@ -75,7 +75,8 @@ bool letter_take(void *socket, char *from, letter *into)
     bool any = count > first;
     if (any) into->problem = problem_of(parts + first, sizes + first, count - first, &into->head);
     if (any && !into->problem) {
-        *into = (letter){into->head, parts[first + 1], sizes[first + 1], parts[first + 2], sizes[first + 2], NULL};
+        *into =
+            (rank_message){into->head, parts[first + 1], sizes[first + 1], parts[first + 2], sizes[first + 2], NULL};
         parts[first + 1] = parts[first + 2] = NULL;
     }
     if (any && from) snprintf(from, RANK_NAME, "%s", parts[0]);
@@ -83,14 +84,14 @@ bool letter_take(void *socket, char *from, letter *into)
     return any;
 }
 
-void letter_free(letter *l)
+void rank_message_free(rank_message *l)
 {
     free(l->payload);
     free(l->object);
-    *l = (letter){0};
+    *l = (rank_message){0};
 }
 
-const char *letter_second(const letter *l)
+const char *rank_message_second(const rank_message *l)
 {
     size_t first = l->size ? strlen(l->payload) + 1 : 0;
     return first < l->size ? l->payload + first : "";

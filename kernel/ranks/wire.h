@@ -1,5 +1,5 @@
 /* What the kernel and kolo-rank, one at each rank, say to each other over ZeroMQ: the kernel a ROUTER, each rank a
- * DEALER. A letter is a head (worker/protocol.h's `message`, with its version and the payload's length; it travels
+ * DEALER. A message is a head (worker/protocol.h's `message`, with its version and the payload's length; it travels
  * as it is: both ends are of one architecture, and of one version or refused), a payload, and, for RANK_LOAD, the
  * object file's bytes. A rank answers in the order in which it is asked.
  *
@@ -26,7 +26,7 @@ enum rank_kind {
     RANK_READY, /* MPI is initialised */
     RANK_PUBLISH, /* payload: message type, content */
     RANK_ASK, /* wants a line of input; answered by RANK_INPUT */
-    RANK_DONE, /* the cell has ended: number, code, address, size, payload as in ending.h */
+    RANK_DONE, /* the cell has ended: number, code, address, size, payload as in exit_status.h */
     RANK_DIED, /* the process of the rank's cells is gone: the same */
     RANK_BYTES, /* to RANK_PEEK: code 0 and the bytes, or code -1 */
     RANK_WHERE, /* to RANK_SAY_WHERE: frames, outermost known last */
@@ -45,28 +45,28 @@ enum rank_kind {
 
 static const double RANK_BEAT = 1.0;
 
-typedef struct letter {
+typedef struct rank_message {
     message head;
     char *payload; /* owned, NUL-terminated beyond its size */
     size_t size;
     char *object; /* owned; NULL: none */
     size_t object_size;
-    const char *problem; /* it is no letter of this version, or was cut; then it has no payload. NULL: it is whole */
-} letter;
+    const char *problem; /* it is no message of this version, or was cut; then it has no payload. NULL: it is whole */
+} rank_message;
 
 enum { RANK_NAME = 64 }; /* bytes of "TOKEN:RANK" */
 void rank_name(char name[RANK_NAME], const char *token, int rank);
 
 /* `to`: the peer's name on a ROUTER, NULL on a DEALER. Queued without limit: never blocks. False when nobody is there.
  */
-bool letter_send(void *socket, const char *to, const message *head, const void *payload, size_t size,
-                 const void *object, size_t object_size);
+bool rank_message_send(void *socket, const char *to, const message *head, const void *payload, size_t size,
+                       const void *object, size_t object_size);
 /* Takes what has come, without waiting. False when there is nothing. `from`: room for the peer's name on a ROUTER, NULL
- * on a DEALER. letter_free() after true. */
-bool letter_take(void *socket, char *from, letter *into);
-void letter_free(letter *l);
+ * on a DEALER. rank_message_free() after true. */
+bool rank_message_take(void *socket, char *from, rank_message *into);
+void rank_message_free(rank_message *l);
 
 /* The second of two strings in a payload; "" when there is none. */
-const char *letter_second(const letter *l);
+const char *rank_message_second(const rank_message *l);
 
 #endif

@@ -13,7 +13,7 @@ static bool read_running(void *closure, uint64_t address, size_t size, void *int
 {
     const session *s = closure;
     struct iovec here = {into, size}, there = {(void *)(uintptr_t)address, size};
-    return s->machine.worker > 0 && process_vm_readv(s->machine.worker, &here, 1, &there, 1, 0) == (ssize_t)size;
+    return s->worker.process > 0 && process_vm_readv(s->worker.process, &here, 1, &there, 1, 0) == (ssize_t)size;
 }
 
 memory running_memory(session *s)
@@ -86,7 +86,7 @@ bool running_address(session *s, const char *link, uint64_t *address)
         const load *l = &s->loads[i];
         uint64_t place = l->path ? place_in_object(l->path, link) : 0;
         if (!place) continue;
-        uint64_t base = base_of(s->machine.worker, l->path);
+        uint64_t base = base_of(s->worker.process, l->path);
         *address = base + place;
         return base != 0;
     }

@@ -48,7 +48,7 @@ int run_program(char *const *arguments)
         status = 0;
     }
     running.program = 0;
-    if (running.ending == ENDING_INTERRUPTED) siglongjmp(running.out, 1);
+    if (running.status == STATUS_INTERRUPTED) siglongjmp(running.out, 1);
     return status;
 }
 
@@ -66,7 +66,7 @@ void kolo_cell_undefined(const char *name);
 void kolo_cell_undefined(const char *name)
 {
     running.missing = name;
-    leave_refused(ENDING_UNDEFINED);
+    leave_refused(STATUS_UNDEFINED);
 }
 
 void __stack_chk_fail(void);
@@ -74,7 +74,7 @@ void __stack_chk_fail(void)
 {
     running.smashed = 1; /* to walk such a stack may end in a fault */
     running.missing = "this function has written beyond the end of one of its arrays, over its own stack frame";
-    leave_refused(ENDING_REFUSED);
+    leave_refused(STATUS_REFUSED);
 }
 
 enum { EXIT_HANDLERS = 1024 };
@@ -115,9 +115,9 @@ REAL(quick_exit);
 static void leave(int code)
 {
     if (getpid() != running.process) return;
-    if (gettid() == running.process) step_out_of_call(ENDING_EXIT, code);
+    if (gettid() == running.process) step_out_of_call(STATUS_EXIT, code);
     else record_frames();
-    last_words(ENDING_EXIT, code, NULL);
+    last_words(STATUS_EXIT, code, NULL);
 }
 
 void exit(int code)
@@ -152,7 +152,7 @@ void quick_exit(int code)
 void abort(void)
 {
     raise(SIGABRT);
-    step_out_of_call(ENDING_SIGNAL, SIGABRT);
+    step_out_of_call(STATUS_SIGNAL, SIGABRT);
     record_frames();
     die_of(SIGABRT, NULL);
     _exit(128 + SIGABRT);

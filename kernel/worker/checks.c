@@ -17,7 +17,7 @@ void __ubsan_handle_out_of_bounds_abort(const checked_index *check, uintptr_t in
     static char words[400];
     describe_index(words, sizeof words, check, index);
     running.missing = words;
-    leave_refused(ENDING_REFUSED);
+    leave_refused(STATUS_REFUSED);
 }
 
 bool is_cell_code(const void *at)

@@ -117,7 +117,7 @@ static void refuse(const block *b, const char *format)
 {
     running.missing = say(b, format);
     pthread_mutex_unlock(&lock);
-    leave_refused(ENDING_REFUSED);
+    leave_refused(STATUS_REFUSED);
 }
 
 static void give_back(block *b)

@@ -1,5 +1,5 @@
 /* The guard's own parent: ends what the guard left behind when somebody has killed it together with the kernel. While
- * the kernel lives it sees to that itself (machine.c). Read first: guard.c. */
+ * the kernel lives it sees to that itself (worker_process.c). Read first: guard.c. */
 #ifndef KERNEL_WORKER_KEEPER_H
 #define KERNEL_WORKER_KEEPER_H
 

@@ -43,20 +43,20 @@ enum message_kind {
     /* worker to kernel */
     MESSAGE_READY,
     MESSAGE_ANSWER, /* to LOAD, RESOLVE, NAME, ADDRESS, PEEK, FOLDER; code 0 or -1; payload */
-    MESSAGE_DONE, /* the cell has ended: number is an `ending`, code with it; address, size: of the value */
+    MESSAGE_DONE, /* the cell has ended: number is an `exit_kind`, code with it; address, size: of the value */
     MESSAGE_FATAL, /* the worker is about to end; number, code and payload as for DONE; size 1: on another thread than
                       the cells' */
 };
 
-enum ending {
-    ENDING_RETURNED,
-    ENDING_EXIT, /* code: of exit() */
-    ENDING_SIGNAL, /* code: the signal; address: where */
-    ENDING_INTERRUPTED,
-    ENDING_UNDEFINED, /* payload begins with the name of the function */
-    ENDING_PROGRAM, /* of MESSAGE_SHELL; code: wait status */
-    ENDING_REFUSED, /* payload begins with what could not be done, as a sentence */
-    ENDING_OVERFLOW, /* the stack was full; address: how many calls of the cells' were on it; code: SIGSEGV or SIGBUS */
+enum exit_kind {
+    STATUS_RETURNED,
+    STATUS_EXIT, /* code: of exit() */
+    STATUS_SIGNAL, /* code: the signal; address: where */
+    STATUS_INTERRUPTED,
+    STATUS_UNDEFINED, /* payload begins with the name of the function */
+    STATUS_PROGRAM, /* of MESSAGE_SHELL; code: wait status */
+    STATUS_REFUSED, /* payload begins with what could not be done, as a sentence */
+    STATUS_OVERFLOW, /* the stack was full; address: how many calls of the cells' were on it; code: SIGSEGV or SIGBUS */
 };
 
 /* Before a definition: the same function, compiled again; its `static` variables keep their values. */

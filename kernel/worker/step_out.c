@@ -63,19 +63,19 @@ bool record_frames(void)
     return safe_to_leave(0);
 }
 
-void step_out_of_call(int ending, int code)
+void step_out_of_call(int status, int code)
 {
     if (!on_cell_thread() || !safe_to_leave(0)) return;
-    running.ending = ending;
+    running.status = status;
     running.code = code;
     siglongjmp(running.out, 1);
 }
 
-void leave_refused(int ending)
+void leave_refused(int status)
 {
-    step_out_of_call(ending, 0);
+    step_out_of_call(status, 0);
     record_frames();
-    die_refused(ending, SIGABRT, NULL);
+    die_refused(status, SIGABRT, NULL);
     _exit(128 + SIGABRT);
 }
 
@@ -106,18 +106,18 @@ static const char *trap_sentence(int kind)
 /* A cell that calls the C library in a loop is hardly ever met outside of it: each signal comes as a system call ends.
  * So the code that the call returns to is made to fault, and there nothing is held. */
 static uintptr_t barred_page;
-static int barred_for; /* an `ending` */
+static int barred_for; /* an `exit_kind` */
 
 static uintptr_t page_of(uintptr_t at)
 {
     return at & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
-static void bar(uintptr_t at, int ending)
+static void bar(uintptr_t at, int status)
 {
     if (!at || barred_page || !signal_is_default(SIGSEGV)) return;
     barred_page = page_of(at);
-    barred_for = ending;
+    barred_for = status;
     if (syscall(SYS_mprotect, barred_page, 1, PROT_READ)) barred_page = 0;
 }
 
@@ -136,7 +136,7 @@ static bool came_to_the_bar(const ucontext_t *context)
     if (!on_cell_thread()) return true;
     walk w = look_back(at);
     if (!may_leave(&w)) return true;
-    running.ending = barred_for;
+    running.status = barred_for;
     running.address = (void *)w.cells;
     siglongjmp(running.out, 1);
 }
@@ -186,7 +186,7 @@ static void limit_walk(int number)
 static bool put_off(const walk *w)
 {
     if (!w->unsafe || w->foreign || barred_page || !on_cell_thread() || !overflow_reserve()) return false;
-    bar(w->cell, ENDING_OVERFLOW);
+    bar(w->cell, STATUS_OVERFLOW);
     return barred_page != 0;
 }
 
@@ -221,14 +221,14 @@ static void on_fault(int number, siginfo_t *info, void *memory)
     ucontext_t *context = memory;
     void *address = info->si_addr;
     if (number == SIGSEGV && came_to_the_bar(context)) return;
-    if (running.smashed) die_refused(ENDING_REFUSED, number, address);
+    if (running.smashed) die_refused(STATUS_REFUSED, number, address);
     if (getpid() != running.process || !take_turn()) die_of(number, address);
-    int kind = trap_kind(number, context), ending = trap_sentence(kind) ? ENDING_REFUSED : ENDING_SIGNAL;
+    int kind = trap_kind(number, context), status = trap_sentence(kind) ? STATUS_REFUSED : STATUS_SIGNAL;
     if (kind == TRAP_DIVISION) number = SIGFPE;
-    if (ending == ENDING_REFUSED) running.missing = trap_sentence(kind);
+    if (status == STATUS_REFUSED) running.missing = trap_sentence(kind);
     const char *of_heap = number == SIGSEGV ? heap_fault(address, writes(context)) : NULL;
     if (of_heap) {
-        ending = ENDING_REFUSED;
+        status = STATUS_REFUSED;
         running.missing = of_heap;
     }
     bool full = (number == SIGSEGV || number == SIGBUS) && overflow_happened(context, address);
@@ -241,12 +241,12 @@ static void on_fault(int number, siginfo_t *info, void *memory)
         return;
     }
     if (full) {
-        ending = ENDING_OVERFLOW;
+        status = STATUS_OVERFLOW;
         address = (void *)w.cells;
     }
-    if (!on_cell_thread() || !may_leave(&w)) die_refused(ending, number, address);
+    if (!on_cell_thread() || !may_leave(&w)) die_refused(status, number, address);
     faulting = 0;
-    running.ending = ending;
+    running.status = status;
     running.code = number;
     running.address = address;
     siglongjmp(running.out, 1);
@@ -268,7 +268,7 @@ static void on_last_words(int number, siginfo_t *info, void *memory)
         return;
     }
     safe_to_leave(program_counter(memory));
-    last_words(ENDING_SIGNAL, SIGKILL, NULL);
+    last_words(STATUS_SIGNAL, SIGKILL, NULL);
 }
 
 static void interrupt_program(void)
@@ -278,7 +278,7 @@ static void interrupt_program(void)
     if (asked != running.program) {
         asked = running.program;
         since = seconds_on(CLOCK_MONOTONIC);
-        running.ending = ENDING_INTERRUPTED;
+        running.status = STATUS_INTERRUPTED;
         kill(-asked, SIGINT);
     } else if (seconds_on(CLOCK_MONOTONIC) - since > 0.8) {
         kill(-asked, SIGKILL);
@@ -303,10 +303,10 @@ static void on_interrupt(int number, siginfo_t *info, void *memory)
     } else if (running.active && in_a_file(program_counter(memory))) {
         walk w = look_back(program_counter(memory));
         if (may_leave(&w)) {
-            running.ending = ENDING_INTERRUPTED;
+            running.status = STATUS_INTERRUPTED;
             siglongjmp(running.out, 1);
         }
-        if (number == SIGNAL_INTERRUPT) bar(w.cell, ENDING_INTERRUPTED);
+        if (number == SIGNAL_INTERRUPT) bar(w.cell, STATUS_INTERRUPTED);
     }
     errno = saved;
 }

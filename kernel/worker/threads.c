@@ -62,7 +62,7 @@ REAL(pthread_exit);
 /* At the end of main() it lets the other threads go on: so it does at the end of a cell. */
 void pthread_exit(void *result)
 {
-    if (on_cell_thread()) step_out_of_call(ENDING_RETURNED, 0);
+    if (on_cell_thread()) step_out_of_call(STATUS_RETURNED, 0);
     real_pthread_exit()(result);
     __builtin_unreachable();
 }
@@ -72,7 +72,7 @@ REAL(pthread_cancel);
 int pthread_cancel(pthread_t thread)
 {
     if (getpid() != running.process || !pthread_equal(thread, running.thread)) return real_pthread_cancel()(thread);
-    if (on_cell_thread()) step_out_of_call(ENDING_RETURNED, 0);
+    if (on_cell_thread()) step_out_of_call(STATUS_RETURNED, 0);
     return EPERM; /* from another thread: the cell's own is needed for the next cell */
 }
 
@@ -118,7 +118,7 @@ static _Noreturn void jump(struct __jmp_buf_tag *place, int value, void *here, c
     snprintf(sentence, sizeof sentence, "%s() to a place that setjmp() has not saved, or whose function has returned",
              name);
     running.missing = sentence;
-    leave_refused(ENDING_REFUSED);
+    leave_refused(STATUS_REFUSED);
 }
 
 #undef longjmp

@@ -70,10 +70,10 @@ static void clear_library_error(void)
 }
 
 /* The name of an undefined function, and what was refused, stand before the frames. */
-static void add_missing_name(int ending)
+static void add_missing_name(int status)
 {
     size_t size = running.missing ? strnlen(running.missing, MISSING_SHOWN - 1) + 1 : 0;
-    bool named = ending == ENDING_UNDEFINED || ending == ENDING_REFUSED;
+    bool named = status == STATUS_UNDEFINED || status == STATUS_REFUSED;
     if (!named || !size || !running.frames) return;
     memmove(running.frames + size, running.frames, running.frames_size); /* there is room: FRAMES_FULL */
     memcpy(running.frames, running.missing, size - 1);
@@ -83,10 +83,10 @@ static void add_missing_name(int ending)
 
 static void send_done(void)
 {
-    add_missing_name(running.ending);
+    add_missing_name(running.status);
     message m = {.token = self.token,
                  .kind = MESSAGE_DONE,
-                 .number = running.ending,
+                 .number = running.status,
                  .code = running.code,
                  .address = self.value ? (uint64_t)(uintptr_t)self.value : (uint64_t)(uintptr_t)running.address,
                  .size = self.size};
@@ -100,23 +100,23 @@ typedef void (*cell_function)(void);
 static _Noreturn void end_child(void)
 {
     fflush(NULL);
-    _exit(running.ending == ENDING_EXIT ? running.code : 0);
+    _exit(running.status == STATUS_EXIT ? running.code : 0);
 }
 
 static void look_at_heap(void)
 {
-    if (running.ending != ENDING_RETURNED) return;
+    if (running.status != STATUS_RETURNED) return;
     const char *said = heap_look();
     if (!said || !running.frames) return;
     running.missing = said;
-    running.ending = ENDING_REFUSED;
+    running.status = STATUS_REFUSED;
 }
 
 /* The one place from which cells are entered and to which they are stepped out. */
 void kolo_cell_enter(cell_function function, char *const *arguments);
 __attribute__((noinline)) void kolo_cell_enter(cell_function function, char *const *arguments)
 {
-    running.ending = function ? ENDING_RETURNED : ENDING_PROGRAM;
+    running.status = function ? STATUS_RETURNED : STATUS_PROGRAM;
     running.code = 0;
     running.address = NULL;
     running.frames_size = 0;
@@ -134,7 +134,7 @@ __attribute__((noinline)) void kolo_cell_enter(cell_function function, char *con
     clock_end();
     if (getpid() != running.process) end_child();
     look_at_heap();
-    if (running.ending != ENDING_RETURNED) release_streams();
+    if (running.status != STATUS_RETURNED) release_streams();
     flush_output();
     relax_process();
 }
@@ -291,7 +291,7 @@ static int above_streams(int descriptor)
 static void refuse_broken(void)
 {
     static const char why[] = "what the kernel sent was cut, or is of another version of Kolo";
-    message m = {.token = self.token, .kind = MESSAGE_ANSWER, .code = -1, .number = ENDING_REFUSED};
+    message m = {.token = self.token, .kind = MESSAGE_ANSWER, .code = -1, .number = STATUS_REFUSED};
     message_send(self.control, &m, why, sizeof why, NULL, 0);
 }
 
@@ -363,22 +363,22 @@ int worker_main(uint64_t token, const int *descriptors)
     return 0;
 }
 
-void last_words(int ending, int code, void *address)
+void last_words(int status, int code, void *address)
 {
     message m = {.token = self.token,
                  .kind = MESSAGE_FATAL,
                  .code = code,
-                 .number = ending,
+                 .number = status,
                  .address = (uint64_t)(uintptr_t)address,
                  .size = gettid() != running.process};
     if (getpid() != running.process) return;
-    add_missing_name(ending);
+    add_missing_name(status);
     message_send(self.control, &m, running.frames, running.frames_size, NULL, 0);
 }
 
 void die_of(int number, void *address)
 {
-    die_refused(ENDING_SIGNAL, number, address);
+    die_refused(STATUS_SIGNAL, number, address);
 }
 
 /* The default action, without the C library: a cell may have written over what that needs. */
@@ -389,13 +389,13 @@ static void die_at_once(int number)
     syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), number);
 }
 
-void die_refused(int ending, int number, void *address)
+void die_refused(int status, int number, void *address)
 {
     static volatile pid_t dying;
     pid_t thread = (pid_t)syscall(SYS_gettid);
     if (dying == thread) die_at_once(number); /* what follows has faulted */
     dying = thread;
-    last_words(ending, number, address);
+    last_words(status, number, address);
     take_signal(number, &(struct sigaction){.sa_handler = SIG_DFL});
     sigset_t one;
     sigemptyset(&one);

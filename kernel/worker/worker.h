@@ -19,7 +19,7 @@ typedef struct running_cell {
     volatile sig_atomic_t active;   /* a cell's code runs, and `out` can be jumped to */
     volatile sig_atomic_t asked;    /* how often somebody has asked where the cell is */
     sigjmp_buf out;
-    volatile sig_atomic_t ending, code;
+    volatile sig_atomic_t status, code;
     void *volatile address;
     pid_t process;                  /* the worker's: a forked child is another */
     pthread_t thread;               /* its main one */
@@ -41,19 +41,19 @@ bool on_cell_thread(void);
 
 /* step_out.c: signal handlers on their own stack; they leave a faulty cell where that is safe. */
 void step_out_prepare(void);
-/* Called from the cell's thread: leaves the cell with this ending when every frame above allows it; returns otherwise.
+/* Called from the cell's thread: leaves the cell with this status when every frame above allows it; returns otherwise.
  */
-void step_out_of_call(int ending, int code);
+void step_out_of_call(int status, int code);
 /* Notes the frames seen from here, and says whether the cell could be left. */
 bool record_frames(void);
 /* Tells the kernel how the process is about to end. */
-void last_words(int ending, int code, void *address);
+void last_words(int status, int code, void *address);
 /* Says so and dies of the signal. */
 void die_of(int number, void *address);
-/* The same for an ending that running.missing explains. */
-void die_refused(int ending, int number, void *address);
-/* Leaves the cell with such an ending, or dies. */
-_Noreturn void leave_refused(int ending);
+/* The same for a status that running.missing explains. */
+void die_refused(int status, int number, void *address);
+/* Leaves the cell with such a status, or dies. */
+_Noreturn void leave_refused(int status);
 
 /* calls.c */
 int run_program(char *const *arguments);

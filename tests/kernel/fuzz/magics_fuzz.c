@@ -1,14 +1,10 @@
 /* Any bytes as a cell with magics: which magic is called with which words, which stretches of C are run, what is asked
  * about. dispatch.c is compiled here, with checks of what they are given in the place of the magics and of C.
  * Read first: magics/magics.h. */
-#define magics_table    fuzzed_table
-#define magics_count    fuzzed_count
 #define run_cell        fuzzed_run_cell
 #define run_stretches   fuzzed_run_stretches
-#define words_of        fuzzed_words_of
 #define run_c           fuzzed_run_c
 #define answer_question fuzzed_answer_question
-#define in_place        fuzzed_in_place
 #include "magics/dispatch.c"
 
 #include <stdint.h>
@@ -51,12 +47,14 @@ static result cell_magic(session *s, const char *words, const char *body, const 
     return line_magic(s, words, name);
 }
 
-const magic magics_table[] = {
-    {"lsmagic", "%lsmagic", "", line_magic, NULL},           {"cd", "%cd FOLDER", "", line_magic, NULL},
-    {"time", "%time CODE", "", line_magic, cell_magic},      {"sh", "%%sh", "", NULL, cell_magic},
-    {"writefile", "%%writefile FILE", "", NULL, cell_magic},
+static const magic few[] = {
+    {"lsmagic", "%lsmagic", "", .line = line_magic, .quiet = true},
+    {"cd", "%cd FOLDER", "", .line = line_magic, .quiet = true},
+    {"time", "%time CODE", "", .line = line_magic, .cell = cell_magic, .quiet = true},
+    {"sh", "%%sh", "", .cell = cell_magic},
+    {"writefile", "%%writefile FILE", "", .cell = cell_magic},
+    {.name = NULL},
 };
-const size_t magics_count = sizeof magics_table / sizeof *magics_table;
 
 result run_c(session *s, const char *code, const char *name)
 {
@@ -77,7 +75,7 @@ result answer_question(session *s, const char *name, int detail)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     char *code = copy_of_bytes((const char *)bytes, size);
-    session nobody = {0};
+    session nobody = {.magics = few};
     whole = code;
     result r = run_cell(&nobody, code, "In[1]");
     expect(!r.failed || (r.name && r.value && *r.value), "an error says what is wrong");

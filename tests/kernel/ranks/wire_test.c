@@ -30,20 +30,20 @@ static int close_sockets(void **state)
     return zmq_ctx_term(context);
 }
 
-static void a_letter_arrives_whole(void **state)
+static void a_message_arrives_whole(void **state)
 {
     (void)state;
     char from[RANK_NAME];
-    letter l;
-    assert_false(letter_take(kernel, from, &l));
-    assert_true(letter_send(rank, NULL, &(message){.kind = RANK_DONE, .code = 4}, "ab", 3, "object", 6));
-    assert_true(letter_take(kernel, from, &l));
+    rank_message l;
+    assert_false(rank_message_take(kernel, from, &l));
+    assert_true(rank_message_send(rank, NULL, &(message){.kind = RANK_DONE, .code = 4}, "ab", 3, "object", 6));
+    assert_true(rank_message_take(kernel, from, &l));
     assert_null(l.problem);
     assert_string_equal(from, "token:3");
     assert_int_equal(l.head.code, 4);
     assert_string_equal(l.payload, "ab");
     assert_int_equal(l.object_size, 6);
-    letter_free(&l);
+    rank_message_free(&l);
 }
 
 static void send_parts(const message *head, size_t head_size, const char *payload, size_t size)
@@ -55,15 +55,15 @@ static void send_parts(const message *head, size_t head_size, const char *payloa
 static void take_problem(const char *part)
 {
     char from[RANK_NAME];
-    letter l;
-    assert_true(letter_take(kernel, from, &l));
+    rank_message l;
+    assert_true(rank_message_take(kernel, from, &l));
     assert_string_equal(from, "token:3");
     assert_non_null(l.problem);
     assert_non_null(strstr(l.problem, part));
-    letter_free(&l);
+    rank_message_free(&l);
 }
 
-static void a_cut_or_foreign_letter_says_so(void **state)
+static void a_cut_or_foreign_message_says_so(void **state)
 {
     (void)state;
     message head = {.kind = RANK_DONE, .version = PROTOCOL_VERSION, .length = 5};
@@ -80,20 +80,20 @@ static void a_cut_or_foreign_letter_says_so(void **state)
     take_problem("another version");
 }
 
-static void a_letter_to_nobody_is_not_sent(void **state)
+static void a_message_to_nobody_is_not_sent(void **state)
 {
     (void)state;
     int yes = 1;
     zmq_setsockopt(kernel, ZMQ_ROUTER_MANDATORY, &yes, sizeof yes);
-    assert_false(letter_send(kernel, "token:9", &(message){.kind = RANK_RUN}, "", 1, NULL, 0));
+    assert_false(rank_message_send(kernel, "token:9", &(message){.kind = RANK_RUN}, "", 1, NULL, 0));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_letter_arrives_whole, open_sockets, close_sockets),
-        cmocka_unit_test_setup_teardown(a_cut_or_foreign_letter_says_so, open_sockets, close_sockets),
-        cmocka_unit_test_setup_teardown(a_letter_to_nobody_is_not_sent, open_sockets, close_sockets),
+        cmocka_unit_test_setup_teardown(a_message_arrives_whole, open_sockets, close_sockets),
+        cmocka_unit_test_setup_teardown(a_cut_or_foreign_message_says_so, open_sockets, close_sockets),
+        cmocka_unit_test_setup_teardown(a_message_to_nobody_is_not_sent, open_sockets, close_sockets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* Messages between kernel, guard and worker: whole ones arrive, cut and foreign ones are told apart, and too large ones
  * are refused by whoever sends. */
 #define _GNU_SOURCE
-#include "ending.h"
+#include "exit_status.h"
 #include "worker/protocol.h"
 
 #include <errno.h>

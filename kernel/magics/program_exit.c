@@ -1,10 +1,11 @@
 /* How a program of %%run ended: its exit code, or the fault and its line. See magics.h, linked/program.h. */
 #define _GNU_SOURCE
-#include "ending.h"
+#include "exit_status.h"
 #include "linked/program.h"
 #include "magics/magics.h"
 #include "worker/checks.h"
 #include "worker/protocol.h"
+#include "report.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static result plain_ending(int status)
+static result plain_exit(int status)
 {
     if (WIFSIGNALED(status))
         return error_result("ProgramError", "the program was ended by a signal: %s", strsignal(WTERMSIG(status)));
@@ -81,7 +82,7 @@ static char *read_note(char *note, int *number, int *why, unsigned long *address
     return after[0] > note && after[1] > after[0] && after[2] > after[1] ? after[2] : NULL;
 }
 
-result program_ended(session *s, const char *program, int status)
+result program_exit_result(session *s, const char *program, int status)
 {
     char *path = format_text("%s" PROGRAM_NOTE, program), *note = read_whole_file(path);
     int number = 0, why = 0, signalled = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - 128;
@@ -94,17 +95,17 @@ result program_ended(session *s, const char *program, int status)
         const char *reason = words ? words : reason_of(why);
         char *offsets = why == PROGRAM_SMASHED ? with_line(s, program, rest) : copy_of(rest);
         text frames = packed_frames(program, reason, offsets);
-        r = ended_result(s, &(ended){.ending = reason ? ENDING_REFUSED : ENDING_SIGNAL,
-                                     .code = number,
-                                     .address = address,
-                                     .deep = why == PROGRAM_STACK,
-                                     .frames = frames.data,
-                                     .frames_size = frames.size});
+        r = exit_status_result(s, &(exit_status){.status = reason ? STATUS_REFUSED : STATUS_SIGNAL,
+                                                 .code = number,
+                                                 .address = address,
+                                                 .deep = why == PROGRAM_STACK,
+                                                 .frames = frames.data,
+                                                 .frames_size = frames.size});
         text_free(&frames);
         free(offsets);
         free(words);
     } else {
-        r = plain_ending(status);
+        r = plain_exit(status);
     }
     unlink(path);
     free(path);

@@ -1,7 +1,9 @@
-/* A cell on the ranks: from the first letter to its result. Read first: ranks.h, ending.h. */
+/* A cell on the ranks: from the first message to its result. Read first: ranks.h, exit_status.h. */
 #define _GNU_SOURCE
 #include "patience.h"
 #include "ranks/ranks.h"
+#include "lock.h"
+#include "print.h"
 
 #include <libgen.h>
 #include <stdio.h>
@@ -41,7 +43,7 @@ static void send_load(ranks *r, const load *l)
     text_add_bytes(&payload, l->payload + path_size, l->size - path_size);
     message head = {.kind = RANK_LOAD};
     for (int i = 0; there && i < r->count; i++) {
-        if (!letter_send(r->socket, r->peers[i].name, &head, payload.data, payload.size, object, (size_t)size))
+        if (!rank_message_send(r->socket, r->peers[i].name, &head, payload.data, payload.size, object, (size_t)size))
             r->peers[i].problem = "it cannot be reached any more";
     }
     for (int i = 0; !there && i < r->count; i++) r->peers[i].problem = "an object of an earlier cell cannot be read";
@@ -77,7 +79,7 @@ static void send_surroundings(ranks *r)
         r->folder = copy_of(folder);
     }
     free(folder);
-    const names *now = &r->s->machine.environment;
+    const names *now = &r->s->worker.environment;
     for (size_t i = 0; i < now->count; i++) {
         const char *line = now->items[i];
         if (!ranks_go_without(line) && !names_have(&r->environment, line)) send_variable(r, line);
@@ -148,7 +150,7 @@ static void ask_user(ranks *r, int rank)
 
 static void take_interrupt(course *c)
 {
-    machine *m = &c->r->s->machine;
+    worker_process *m = &c->r->s->worker;
     uint64_t woken;
     if (read(m->wake, &woken, sizeof woken) > 0 && !m->interrupted) m->interrupted = seconds_now();
     if (m->interrupted > 0 && c->interrupted == 0) {
@@ -268,7 +270,7 @@ static void wait_for_cell(course *c)
 /* For %time: until the last rank was through, and the processor time of all. */
 static void add_times(ranks *r)
 {
-    machine *m = &r->s->machine;
+    worker_process *m = &r->s->worker;
     int64_t longest = 0;
     for (int i = 0; i < r->count; i++) {
         const peer *p = &r->peers[i];

@@ -1,0 +1,19 @@
+/* Who may use the session when. A cell's thread holds both locks until the cell has ended. While it waits for a
+ * compiler, the worker or ranks it lets `knowledge` go, so that help is given also while a cell runs. Read first:
+ * session.h. */
+#ifndef KERNEL_LOCK_H
+#define KERNEL_LOCK_H
+
+#include "session.h"
+
+void cell_begins(session *s);
+void cell_ended(session *s);
+void cell_waits(session *s);
+void cell_goes_on(session *s);
+/* Takes `knowledge`, and `busy` too unless a cell runs: true, and the worker may be asked. */
+bool help_enters(session *s);
+void help_leaves(session *s, bool alone);
+/* Takes both for ever. False when a cell holds them for longer than it may. */
+bool last_enters(session *s);
+
+#endif

@@ -1,0 +1,24 @@
+/* The worker that runs the session's cells. Read first: session.h. */
+#ifndef KERNEL_SESSION_WORKER_H
+#define KERNEL_SESSION_WORKER_H
+
+#include "result.h"
+#include "session.h"
+#include "values/value.h"
+
+/* Makes sure of a worker with every cell loaded. False when none can be had. */
+bool ensure_worker(session *s);
+/* Starts the worker anew, as after a crash: functions come back, variables are zero. */
+bool replace_worker(session *s, bool gently);
+/* A program in the worker's place: its wait status through `status`. */
+result run_program_in_worker(session *s, char *const *arguments, int *status);
+
+/* What to say of a cell that did not return, and what was lost with it. `survived`: the worker lives on. */
+result worker_exit_result(session *s, bool survived);
+/* Puts a new worker in the old one's place, and says what that has cost. */
+void add_loss(session *s, text *into);
+
+/* The worker's memory, for value.h. */
+memory worker_memory(session *s);
+
+#endif
