@@ -190,7 +190,7 @@ static void add_backtrace(session *s, const char *frames, size_t size, text *int
 static void add_variable(entity *e, void *closure)
 {
     text *into = closure;
-    if (e->kind != ENTITY_VARIABLE || !e->link || into->size > 600 || outs_name(e->name)) return;
+    if (!e->lost || into->size > 600 || outs_name(e->name)) return;
     text_addf(into, "%s%s", into->size ? ", " : "", into->size > 560 ? "…" : e->name);
 }
 
@@ -476,9 +476,9 @@ char *place_of_frames(session *s, const char *frames, size_t size)
 void add_loss(session *s, text *into)
 {
     text lost = {0};
-    symbols_each(s->symbols, add_variable, &lost);
     symbols_each(s->symbols, mark_lost, NULL);
     bool up = replace_worker(s, false);
+    symbols_each(s->symbols, add_variable, &lost); /* one with a slider has its value again */
     text_addf(into, "\nThe process that ran the cells is gone%s; functions, types and includes are kept.",
               up ? " and a new one has taken its place" : "");
     if (lost.size) text_addf(into, "\nLost, and zero until their cells are run again: %s", lost.data);

@@ -13,6 +13,7 @@
 #include "outs.h"
 #include "ranks/ranks.h"
 #include "trial.h"
+#include "widgets/widgets.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -480,6 +481,7 @@ bool ensure_worker(session *s)
     bool up = machine_start_worker(&s->machine) && loads_again(s);
     headers_lost(s->symbols);
     if (up) debug_worker_started(s->debugger);
+    if (up) widgets_worker_started(s);
     return up;
 }
 
