@@ -115,9 +115,9 @@ char *session_comm(session *s, const char *type, const char *content)
         answer = closed_comm(id);
     }
     pthread_mutex_unlock(&s->widgets->lock);
-    json_t *message = answer ? json_pack("{s:s, s:o}", "type", reply, "content", answer) : NULL;
-    char *dump = message ? json_dumps(message, JSON_COMPACT) : NULL;
-    json_decref(message);
+    json_t *wrapped = answer ? json_pack("{s:s, s:o}", "type", reply, "content", answer) : NULL;
+    char *dump = wrapped ? json_dumps(wrapped, JSON_COMPACT) : NULL;
+    json_decref(wrapped);
     json_decref(said);
     return dump;
 }
