@@ -42,7 +42,7 @@ WORKER_SRC  := $(wildcard kernel/worker/*.c) kernel/ranks/join.c
 RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c kernel/worker_process.c kernel/output.c \
                kernel/display.c kernel/waiting.c kernel/patience.c kernel/exit_status.c kernel/cells/text.c \
                kernel/worker/protocol.c kernel/worker/family.c kernel/worker/segments.c
-KERNEL_SRC  := $(wildcard $(addprefix kernel/,*.c $(addsuffix /*.c,cells mistakes values help export magics debug))) \
+KERNEL_SRC  := $(wildcard $(addprefix kernel/,*.c $(addsuffix /*.c,cells mistakes values help export magics debug widgets))) \
                $(filter-out kernel/ranks/rank.c kernel/ranks/join.c,$(wildcard kernel/ranks/*.c)) \
                kernel/worker/protocol.c kernel/worker/family.c kernel/worker/segments.c
 JUPYTER_SRC := $(wildcard kernel/jupyter/*.cpp)

@@ -43,6 +43,15 @@ char *session_debug(session *s, const char *request);
 bool session_has_debugger(void);
 unsigned session_count(const session *s); /* cells executed: the number of the last stored one */
 
+/* A comm_open, comm_msg or comm_close of the front end's, by its type: {"type", "content"} of the message to publish in
+ * answer; NULL: none. Any thread, any time; waits for nothing. */
+char *session_comm(session *s, const char *type, const char *content);
+/* Behind session_comm(), on a thread that may wait: where no cell runs, variables get the values of the sliders that
+ * were moved. Else they get them before the next cell. */
+void session_settle_sliders(session *s);
+/* The content of a comm_info_reply about comms of that target; "": of all. */
+char *session_comm_info(session *s, const char *target);
+
 /* Any thread, any time: ends the running cell, if one runs. */
 void session_interrupt(session *s);
 /* Before a cell begins: an interrupt that came too late for the one before is not for it. */

@@ -10,6 +10,7 @@
 #include "loads.h"
 #include "lock.h"
 #include "search_path.h"
+#include "widgets/widgets.h"
 
 #include <libgen.h>
 #include <limits.h>
@@ -222,6 +223,7 @@ session *session_open(const front *f, const char *executable, char **problem)
     find_paths(s, executable);
     s->prefix = copy_of("");
     s->symbols = symbols_open();
+    s->widgets = widgets_open();
     output_begin(&s->out, &s->front, false);
     char *worker = beside(s, "kolo-worker");
     bool up = display_open(&s->display, s->folder) && worker_open(&s->worker, &s->out, worker, s->folder);
@@ -266,6 +268,7 @@ void session_close(session *s)
     json_decref(s->value);
     loads_clear(s);
     outs_clear(s);
+    widgets_close(s->widgets);
     folder_remove_session(s->folder); /* a cell may have ended the guard, which would have done it */
     for (size_t i = 0; i < s->source_count; i++) {
         free(s->sources[i].name);
@@ -323,6 +326,14 @@ static void forget_input(session *s)
     s->worker.input_file = NULL;
 }
 
+static result run_with_sliders(session *s, const char *code, const char *name)
+{
+    widgets_before_cell(s);
+    result r = run_cell(s, code, name);
+    widgets_after_cell(s);
+    return r;
+}
+
 char *session_execute(session *s, const char *written, bool silent, bool store, const char *user_expressions,
                       bool allow_stdin)
 {
@@ -342,7 +353,7 @@ char *session_execute(session *s, const char *written, bool silent, bool store, 
     debug_cell_begins(s->debugger, code, name);
     worker_take_wake(&s->worker);
     if (s->worker.interrupted > 0) r = error_result("KeyboardInterrupt", "interrupted before it ran");
-    else if (!blank(code)) r = run_cell(s, code, name);
+    else if (!blank(code)) r = run_with_sliders(s, code, name);
     debug_cell_ended(s->debugger);
     worker_drain(&s->worker);
     output_end(&s->out);

@@ -66,6 +66,7 @@ struct session {
     bool input_given; /* by this cell, for the next one: %%stdin */
     unsigned word_line, word_column; /* where the words of the magic that runs stand in its cell; from 1 and 0 */
     struct outs *outs; /* outs.h; NULL: none was kept yet */
+    struct widgets *widgets; /* widgets/widgets.h */
     json_t *value; /* the bundle of the last trailing expression; NULL: none */
     pthread_mutex_t busy; /* lock.c: of the processes, what they print, and the compiler */
     pthread_mutex_t knowledge; /* of symbols, sources, history and the analysers; taken after `busy` */

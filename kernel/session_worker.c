@@ -9,6 +9,7 @@
 #include "outs.h"
 #include "print.h"
 #include "report.h"
+#include "widgets/widgets.h"
 
 #include <string.h>
 
@@ -39,7 +40,7 @@ memory worker_memory(session *s)
 static void add_variable(entity *e, void *closure)
 {
     text *into = closure;
-    if (e->kind != ENTITY_VARIABLE || !e->link || into->size > 600 || outs_name(e->name)) return;
+    if (!e->lost || into->size > 600 || outs_name(e->name)) return;
     text_addf(into, "%s%s", into->size ? ", " : "", into->size > 560 ? "…" : e->name);
 }
 
@@ -52,9 +53,9 @@ static void mark_lost(entity *e, void *closure)
 void add_loss(session *s, text *into)
 {
     text lost = {0};
-    symbols_each(s->symbols, add_variable, &lost);
     symbols_each(s->symbols, mark_lost, NULL);
     bool up = replace_worker(s, false);
+    symbols_each(s->symbols, add_variable, &lost); /* one with a slider has its value again */
     text_addf(into, "\nThe process that ran the cells is gone%s; functions, types and includes are kept.",
               up ? " and a new one has taken its place" : "");
     if (lost.size) text_addf(into, "\nLost, and zero until their cells are run again: %s", lost.data);
@@ -84,6 +85,7 @@ bool ensure_worker(session *s)
     bool up = worker_start(&s->worker) && loads_again(s);
     headers_lost(s->symbols);
     if (up) debug_worker_started(s->debugger);
+    if (up) widgets_worker_started(s);
     return up;
 }
 

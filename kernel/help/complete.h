@@ -45,6 +45,8 @@ bool complete_through_pointer(const writing *w, matches *into);
 /* complete_session.c: names of the session, tags only behind their keyword; then those of headers not yet included. */
 void complete_session(const writing *w, matches *into);
 void complete_library(const writing *w, matches *into);
+/* The session's variables alone. */
+void complete_variables(const session *s, const char *start, matches *into);
 /* "struct", "union", "enum" when the word stands behind it; NULL behind anything else. */
 const char *tag_word(const char *code, size_t word);
 

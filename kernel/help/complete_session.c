@@ -78,6 +78,17 @@ void complete_session(const writing *w, matches *into)
     symbols_each(w->s->symbols, add_entity, &c);
 }
 
+static void add_variable(entity *e, void *closure)
+{
+    if (e->kind == ENTITY_VARIABLE) add_entity(e, closure);
+}
+
+void complete_variables(const session *s, const char *start, matches *into)
+{
+    collection c = {start, NULL, into};
+    symbols_each(s->symbols, add_variable, &c);
+}
+
 static void add_far(const char *name, const char *header, void *closure)
 {
     size_t size = strlen(name);

@@ -46,18 +46,7 @@ void server::serve_shell(shell &own)
 void server::handle(shell &own, const request &r)
 {
     if (r.type() == "execute_request") return execute(own, r);
-    if (r.type().rfind("comm_", 0) == 0) return comm(r);
     respond(r, nullptr);
-}
-
-// There are no comms. A front end that opens one is told that it is closed.
-void server::comm(const request &r)
-{
-    send_status("busy", r);
-    if (r.type() == "comm_open")
-        send_iopub("comm_close", dumped(r.header()),
-                   dumped({{"comm_id", text_in(r.content(), "comm_id")}, {"data", nl::json::object()}}));
-    send_status("idle", r);
 }
 
 // An aborted cell is not shown as input, and has no number.

@@ -122,8 +122,8 @@ frames put_together(const reply &message, const xeus::xauthentication &key)
     frames parts;
     for (const std::string &one : message.identities) parts.push_back(part_of(one));
     parts.push_back(part_of(DELIMITER));
-    zmq::message_t header = part_of(message.header), parent = part_of(message.parent), metadata = part_of("{}"),
-                   content = part_of(message.content);
+    zmq::message_t header = part_of(message.header), parent = part_of(message.parent),
+                   metadata = part_of(message.metadata), content = part_of(message.content);
     parts.push_back(part_of(key.sign(raw(header), raw(parent), raw(metadata), raw(content))));
     for (zmq::message_t *one : {&header, &parent, &metadata, &content}) parts.push_back(std::move(*one));
     return parts;

@@ -55,7 +55,7 @@ struct request {
 struct reply {
     channel to;
     std::vector<std::string> identities; // of the client; of iopub, the topic
-    std::string header, parent, content;
+    std::string header, parent, content, metadata = "{}";
 };
 
 // A header of this kernel's. Unlike xeus's it names the protocol's version that this server speaks.

@@ -24,6 +24,11 @@ bool is_request(const std::string &type)
     return type.size() > end.size() && type.compare(type.size() - end.size(), end.size(), end) == 0;
 }
 
+bool is_comm(const request &r)
+{
+    return r.type().rfind("comm_", 0) == 0 && !is_request(r.type());
+}
+
 std::string code_of(const request &r)
 {
     return r.content().at("code").get<std::string>();
@@ -43,7 +48,9 @@ std::string error_content(const std::string &name, const std::string &sentence)
 
 void server::send_iopub(const std::string &type, const std::string &parent, std::string content)
 {
-    wires.send({channel::iopub, {"kernel." + type}, dumped(make_header(type)), parent, std::move(content)});
+    // The comms that this kernel opens are widgets'. Their front end asks for the version of its protocol.
+    const char *metadata = type == "comm_open" ? "{\"version\":\"2.1.0\"}" : "{}";
+    wires.send({channel::iopub, {"kernel." + type}, dumped(make_header(type)), parent, std::move(content), metadata});
 }
 
 void server::send_status(const char *state, const request &r)
@@ -58,7 +65,14 @@ void server::send_reply(const request &r, const std::string &content)
     wires.send({r.from, r.message.identities(), dumped(make_header(type)), dumped(r.header()), content});
 }
 
-// A request that is answered while a cell runs leaves the kernel busy with that cell.
+// A message that is answered while a cell runs leaves the kernel busy with that cell.
+void server::send_idle(const request &r)
+{
+    std::lock_guard<std::mutex> guard(state_lock);
+    send_status("idle", r);
+    if (running) send_status("busy", *running);
+}
+
 void server::respond(const request &r, const answer *how)
 {
     if (!is_request(r.type())) return;
@@ -70,17 +84,34 @@ void server::respond(const request &r, const answer *how)
         content = error_content("ValueError", r.type() + ": " + e.what());
     }
     send_reply(r, content);
-    std::lock_guard<std::mutex> guard(state_lock);
-    send_status("idle", r);
-    if (running) send_status("busy", *running);
+    send_idle(r);
 }
 
 void server::answer_each(queue &from, const answers &known)
 {
     while (std::optional<request> r = from.take()) {
+        if (is_comm(*r)) {
+            session_settle_sliders(the_session);
+            continue;
+        }
         auto how = known.find(r->type());
         respond(*r, how == known.end() ? nullptr : &how->second);
     }
+}
+
+// On the thread of the sockets: a cell that was sent after the message finds the slider where it was moved to. The
+// thread for help goes on with it, since that may wait.
+void server::comm(request r)
+{
+    std::lock_guard<std::mutex> guard(comm_lock);
+    if (leaving) return;
+    send_status("busy", r);
+    if (char *answer = session_comm(the_session, r.type().c_str(), dumped(r.content()).c_str())) {
+        nl::json message = nl::json::parse(taken(answer));
+        send_iopub(text_in(message, "type"), dumped(r.header()), dumped(message["content"]));
+    }
+    send_idle(r);
+    help.add(std::move(r));
 }
 
 // On the thread of the sockets.
@@ -94,6 +125,7 @@ void server::receive(request r)
         if (r.type() == "interrupt_request") interrupt(r);
         return control.add(std::move(r));
     }
+    if (is_comm(r)) return comm(std::move(r));
     std::string id = r.subshell();
     std::lock_guard<std::mutex> guard(subshell_lock);
     auto subshell = subshells.find(id);
@@ -199,6 +231,10 @@ std::string server::shut_down(const request &r)
     bool restart = r.content().value("restart", false);
     session_interrupt(the_session);
     lines.interrupt();
+    {
+        std::lock_guard<std::mutex> guard(comm_lock);
+        leaving = true;
+    }
     session_close(the_session);
     std::string content = dumped({{"status", "ok"}, {"restart", restart}});
     send_iopub("shutdown_reply", dumped(r.header()), content);
@@ -252,7 +288,9 @@ server::answers server::help_answers()
         return taken(session_history(the_session, dumped(r.content()).c_str()));
     };
     known["kernel_info_request"] = [this](const request &) { return kernel_info(); };
-    known["comm_info_request"] = [](const request &) { return std::string("{\"status\":\"ok\",\"comms\":{}}"); };
+    known["comm_info_request"] = [this](const request &r) {
+        return taken(session_comm_info(the_session, text_in(r.content(), "target_name").c_str()));
+    };
     known["connect_request"] = [this](const request &) {
         return dumped({{"status", "ok"},
                        {"shell_port", where.shell},

@@ -1,6 +1,6 @@
 // The kernel as Jupyter sees it: every request of the protocol, asked of front.h. These threads answer:
-//   the thread of the sockets   interrupts and lines of input; it hands over everything else at once
-//   the main thread             cells and comms of the main shell, one after the other
+//   the thread of the sockets   interrupts, lines of input and comms; it hands over everything else at once
+//   the main thread             cells of the main shell, one after the other
 //   a thread for each subshell  those of the subshell (JEP 91)
 //   a thread for help           completion, inspection, is_complete, history, kernel_info: also while a cell runs
 //   a thread for control        the debugger, subshells, shutdown
@@ -47,12 +47,13 @@ class server
     void send_reply(const request &r, const std::string &content);
     void send_iopub(const std::string &type, const std::string &parent, std::string content);
     void send_status(const char *state, const request &r);
+    void send_idle(const request &r);
     void interrupt(const request &r);
+    void comm(request r);
 
     // cells.cpp
     void serve_shell(shell &own);
     void handle(shell &own, const request &r);
-    void comm(const request &r);
     void execute(shell &own, const request &r);
     void run_cell(shell &own, const request &r);
     void run_beside_a_cell(const request &r);
@@ -75,6 +76,9 @@ class server
     queue help, control;
     std::mutex subshell_lock;
     std::map<std::string, std::shared_ptr<shell>> subshells;
+
+    std::mutex comm_lock; // held while a comm is answered
+    bool leaving = false; // the session is being closed; by comm_lock
 
     std::mutex cell_lock;  // held while a cell runs
     std::mutex state_lock; // of what follows

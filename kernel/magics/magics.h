@@ -77,6 +77,7 @@ result magic_ldflags(session *s, const char *words, const char *name);
 result magic_restart(session *s, const char *words, const char *name);
 result magic_reset(session *s, const char *words, const char *name);
 result magic_heap(session *s, const char *words, const char *name);
+result magic_slider(session *s, const char *words, const char *name);
 result magic_time(session *s, const char *words, const char *name);
 result cell_time(session *s, const char *words, const char *body, const char *name);
 result cell_writefile(session *s, const char *words, const char *body, const char *name);

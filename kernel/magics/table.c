@@ -43,6 +43,12 @@ const magic magics_table[] = {
      "and those that are lost: nothing points to them any more. Programs of %%run are checked by "
      "%cflags -fsanitize=address.",
      .line = magic_heap, .quiet = true},
+    {"slider", "%slider NAME MIN MAX [STEP]",
+     "Shows a slider that sets a variable of the session. The variable is a whole or a floating number. Where there is "
+     "none of that name it is made, an int when all the numbers are whole, else a double, and begins at MIN. STEP is 1 "
+     "for whole numbers, else a hundredth of the range. A cell that runs goes on with the old value; the next one has "
+     "the new. What a cell sets the variable to, the slider shows when the cell has ended.",
+     .line = magic_slider},
     {"restart", "%restart",
      "Starts the process that runs the cells anew. Memory and devices are free again; functions, types and "
      "includes stay, variables are zero until their cells run again.",

@@ -17,7 +17,7 @@
 #define SIGNAL_LAST_WORDS __SIGRTMAX
 
 /* Raised with each change of what is said here. A guard of another version ends with EXIT_OTHER_VERSION at once. */
-enum { PROTOCOL_VERSION = 4, EXIT_OTHER_VERSION = 2 };
+enum { PROTOCOL_VERSION = 5, EXIT_OTHER_VERSION = 2 };
 
 enum message_kind {
     /* kernel to guard */
@@ -40,9 +40,10 @@ enum message_kind {
     MESSAGE_PEEK, /* address, size; answered with the bytes, or with code -1 where there is no such memory */
     MESSAGE_FOLDER, /* payload: where to go */
     MESSAGE_SETENV, /* payload: name, value ("" and number 1: unset) */
+    MESSAGE_POKE, /* address; payload: the bytes to put there; answered with code -1 where there is no such memory */
     /* worker to kernel */
     MESSAGE_READY,
-    MESSAGE_ANSWER, /* to LOAD, RESOLVE, NAME, ADDRESS, PEEK, FOLDER; code 0 or -1; payload */
+    MESSAGE_ANSWER, /* to LOAD, RESOLVE, NAME, ADDRESS, PEEK, FOLDER, POKE; code 0 or -1; payload */
     MESSAGE_DONE, /* the cell has ended: number is an `exit_kind`, code with it; address, size: of the value */
     MESSAGE_FATAL, /* the worker is about to end; number, code and payload as for DONE; size 1: on another thread than
                       the cells' */
