@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 namespace jupyter
 {
@@ -12,12 +13,12 @@ struct execution {
     std::string header;  // as JSON text
     unsigned interrupts; // that had come as it began
     bool failed, stop_on_error;
-    clock::time_point failed_at;
 };
 
 namespace
 {
 const auto OVERTAKES = std::chrono::seconds(10); // by so much an interrupt may come before its cell
+const auto ON_THEIR_WAY = std::chrono::milliseconds(20); // so long the reply of a cell that failed waits
 
 thread_local execution *here = nullptr;
 
@@ -89,7 +90,7 @@ void server::run_beside_a_cell(const request &r)
 
 void server::run_cell(shell &own, const request &r)
 {
-    execution now = {r, dumped(r.header()), lines.interrupts(), false, true, {}};
+    execution now = {r, dumped(r.header()), lines.interrupts(), false, true};
     std::string content;
     try {
         content = run(now);
@@ -101,7 +102,12 @@ void server::run_cell(shell &own, const request &r)
         std::lock_guard<std::mutex> guard(state_lock);
         running = nullptr;
     }
-    if (now.failed && now.stop_on_error) own.last.note(r, now.failed_at);
+    if (now.failed && now.stop_on_error) {
+        // A client that has no reply yet has queued its cells behind this one. The last of them may still be on their
+        // way.
+        std::this_thread::sleep_for(ON_THEIR_WAY);
+        own.last.note(r, clock::now());
+    }
     send_reply(r, content);
 }
 
@@ -138,10 +144,7 @@ void server::publish(const char *type, const char *content)
 {
     bool event = !std::strcmp(type, "debug_event");
     if (here && !event) {
-        if (!std::strcmp(type, "error") && !here->failed) {
-            here->failed = true;
-            here->failed_at = clock::now();
-        }
+        if (!std::strcmp(type, "error")) here->failed = true;
         return send_iopub(type, here->header, content);
     }
     std::lock_guard<std::mutex> guard(state_lock);
