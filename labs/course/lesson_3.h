@@ -320,7 +320,8 @@ static inline void lesson_3_begin(void)
 {
     course_begin("3");
     course_hints("3.a",
-                 "Section 5 shows each of the five edits. Two are calls of their own, one wraps the optimizer, one is a "
+                 "Section 5 shows each of the five edits. Two are calls of their own, one wraps the optimizer, one is "
+                 "a "
                  "callback, one is a condition.",
                  "Initialise first of all and pin next, before the model is made. The pin takes the number that counts "
                  "the ranks of this host. The wrapped optimizer goes into kolo_compile().",
