@@ -145,7 +145,10 @@ void sockets::welcome_subscribers()
         std::string event = parts[0].to_string();
         if (event.empty() || event[0] != 1) continue;
         std::string topic = event.substr(1);
-        send({channel::iopub, {topic}, dumped(make_header("iopub_welcome")), "{}", dumped({{"subscription", topic}})});
+        reply welcome = {
+            channel::iopub, {topic}, dumped(make_header("iopub_welcome")), "{}", dumped({{"subscription", topic}})};
+        std::lock_guard<std::mutex> guard(lock);
+        outgoing.push_front(std::move(welcome)); // what waits to be published reaches the subscriber, too
     }
 }
 
