@@ -1,4 +1,5 @@
 """Ranks on another host (other_host.py), which a stand-in for ssh reaches. See launched.py first."""
+import re
 import subprocess
 
 import pytest
@@ -57,5 +58,7 @@ def test_workers_go_on_without_a_host_that_vanishes(other_host, tmp_path):
     job.read_until(b"Epoch 2/", seconds=30)
     assert as_root("ip", "link", "set", near, "down").returncode == 0
     job.finish(timeout=240)
-    assert job.code == 137 and b"2 of 4 ranks go on (--keep-going)" in job.err and b"F1 (weighted)" in job.out, job.err
+    # On a busy machine the others may have ended before the second rank of the host is given up.
+    assert job.code == 137 and re.search(rb"[23] of 4 ranks go on \(--keep-going\)", job.err), job.err
+    assert b"lost: its host does not answer any more" in job.err and b"F1 (weighted)" in job.out, job.err
     assert job.gone_within(60) is not None
