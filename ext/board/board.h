@@ -15,7 +15,7 @@ enum { BOARD_OK, BOARD_FAILED, BOARD_WRONG_USE };
 /* Prints "kolo-board: " and a sentence on stderr, and returns `code`. */
 __attribute__((format(printf, 2, 3))) int board_say(int code, const char *format, ...);
 
-/* Serves the class whose state is in `file` (created where there is none) until it is told to end by INT or TERM. */
+/* Serves the class whose state is in `file`, which is created if it does not exist. Ends at SIGINT or SIGTERM. */
 int board_serve(const char *file, const char *address, int port);
 /* The page that shows the board; it asks for the state every two seconds. */
 extern const char board_page[];
@@ -24,7 +24,7 @@ extern const char board_page[];
 int board_push(const char *url, const char *text);
 int board_results(const char *url);
 
-/* The learner's calls. Where nobody has joined, send and news do nothing. */
+/* The learner's calls. send and news do nothing before join. */
 int board_join(const char *url, const char *learner);
 int board_leave(void);
 int board_send(const char *exercise, const char *event, int number);

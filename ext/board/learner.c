@@ -60,7 +60,7 @@ static bool save(const json_t *settings, const char *path)
     return false;
 }
 
-/* NULL where nobody has joined. */
+/* The learner's settings; NULL before join. */
 static json_t *joined(char path[static 4096])
 {
     if (!settings_path(path) || access(path, F_OK) != 0) return NULL;
@@ -106,7 +106,7 @@ static bool send_unsent(json_t *settings, const char *url, char why[static 200])
     return reply != NULL;
 }
 
-/* Sends what is unsent, prints what is new; a board that does not answer is left alone for a while. */
+/* Sends the unsent events and prints new messages. After a failure it does nothing for PAUSE_SECONDS. */
 static void talk(json_t *settings)
 {
     char why[200] = "";

@@ -77,7 +77,7 @@ static enum MHD_Result post_message(board *b, struct MHD_Connection *c, const js
     return why ? refuse(c, 400, why) : saved(b, c);
 }
 
-/* A list, so that a learner who was offline can send what was missed in one request. */
+/* Events come as a list: a learner who was offline sends all unsent events in one request. */
 static enum MHD_Result post_events(board *b, struct MHD_Connection *c, const json_t *events)
 {
     if (!json_is_array(events)) return refuse(c, 400, "wanted a list of events");

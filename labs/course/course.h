@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +128,18 @@ static inline int course_epochs_read(const char *history_json, const char *key, 
     for (int i = 0; i < count; i++) out[i] = kolo_history_get(history, i, key);
     kolo_history_free(&history);
     return count;
+}
+
+/* FNV-1a over the bytes of all weights: equal for equal bits. */
+static inline uint64_t course_checksum(kolo_model *model)
+{
+    uint64_t sum = 14695981039346656037u;
+    for (int w = 0; w < kolo_weight_count(model); w++) {
+        kolo_weight weight = kolo_weight_get(model, w);
+        const unsigned char *bytes = (const unsigned char *)weight.values;
+        for (size_t i = 0; i < (size_t)weight.count * sizeof(float); i++) sum = (sum ^ bytes[i]) * 1099511628211u;
+    }
+    return sum;
 }
 
 /* Runs a command of the shell and returns its exit code, 128 + N if signal N ended it, -1 if it could not be started.

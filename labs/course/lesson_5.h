@@ -34,18 +34,6 @@ typedef struct lesson_5_way {
     uint64_t checksum;        /* of the trained weights; 0: the training failed */
 } lesson_5_way;
 
-/* FNV-1a over the bytes of all weights. */
-static inline uint64_t lesson_5_checksum(kolo_model *model)
-{
-    uint64_t sum = 14695981039346656037u;
-    for (int w = 0; w < kolo_weight_count(model); w++) {
-        kolo_weight weight = kolo_weight_get(model, w);
-        const unsigned char *bytes = (const unsigned char *)weight.values;
-        for (size_t i = 0; i < (size_t)weight.count * sizeof(float); i++) sum = (sum ^ bytes[i]) * 1099511628211u;
-    }
-    return sum;
-}
-
 static inline double lesson_5_median_rate(const kolo_history *history)
 {
     double rates[64];
@@ -68,7 +56,7 @@ static inline lesson_5_way lesson_5_measure(const char *name, kolo_data *images,
         kolo_timings t = kolo_get_timings(model);
         way = (lesson_5_way){lesson_5_median_rate(history), 1e-6 * (double)t.sliced_bytes / (double)t.steps,
                              1e-6 * (double)(t.reduced_bytes + t.updated_bytes) / (double)t.steps,
-                             lesson_5_checksum(model)};
+                             course_checksum(model)};
         if (name)
             printf("%-30s %8.0f %10.2f %10.2f   %016llx\n", name, way.images_per_second, way.megabytes, way.moved,
                    (unsigned long long)way.checksum);

@@ -130,18 +130,6 @@ typedef struct lesson_6_score {
     uint64_t checksum; /* of the weights; 0: the training failed */
 } lesson_6_score;
 
-/* FNV-1a over the bytes of all weights. */
-static inline uint64_t lesson_6_checksum(kolo_model *model)
-{
-    uint64_t sum = 14695981039346656037u;
-    for (int w = 0; w < kolo_weight_count(model); w++) {
-        kolo_weight weight = kolo_weight_get(model, w);
-        const unsigned char *bytes = (const unsigned char *)weight.values;
-        for (size_t i = 0; i < (size_t)weight.count * sizeof(float); i++) sum = (sum ^ bytes[i]) * 1099511628211u;
-    }
-    return sum;
-}
-
 /* Trains a compiled model, frees it, and returns its scores. */
 static inline lesson_6_score lesson_6_fit(kolo_model *model, int batch, int epochs)
 {
@@ -151,7 +139,7 @@ static inline lesson_6_score lesson_6_fit(kolo_model *model, int batch, int epoc
     if (h) {
         kolo_scores s = kolo_evaluate(model, lesson_6_data.test);
         score =
-            (lesson_6_score){kolo_scores_get(&s, "f1_score_weighted"), s.accuracy, s.loss, 0, lesson_6_checksum(model)};
+            (lesson_6_score){kolo_scores_get(&s, "f1_score_weighted"), s.accuracy, s.loss, 0, course_checksum(model)};
         for (int e = 0; e < h->epochs; e++) score.seconds += h->epoch[e].seconds;
     }
     kolo_model_free(&model);
