@@ -30,6 +30,7 @@ struct kolo_channel {
     int interrupted;   /* an eventfd; -1: not open */
     int peer;          /* the file descriptor of the listening end's connection; -1: not known yet */
     bool listens;
+    bool gone; /* the other end; the monitor reports it once */
     char far_end[KOLO_CHANNEL_ADDRESS]; /* " from tcp://HOST:PORT", of a connecting end between hosts */
 };
 
@@ -146,17 +147,17 @@ static kolo_status channel_connect(const char *address, kolo_channel **channel)
 
 /* ---------------------------------------------------------------- messages */
 
-/* Whether a report of the monitor says that the other end is gone. A connection of a process without the key does not
- * count: its handshake fails. */
-static bool is_gone(kolo_channel *channel)
+/* Takes a report of the monitor, and notes whether it says that the other end is gone. A connection of a process
+ * without the key does not count: its handshake fails. */
+static void take_report(kolo_channel *channel)
 {
     uint8_t report[6] = {0}; /* 16 bits: the event; 32 bits: the connection's file descriptor */
     uint8_t endpoint[KOLO_CHANNEL_ADDRESS];
     int32_t descriptor;
-    if (zmq_recv(channel->monitor, report, sizeof report, ZMQ_DONTWAIT) < 0) return false;
+    if (zmq_recv(channel->monitor, report, sizeof report, ZMQ_DONTWAIT) < 0) return;
     zmq_recv(channel->monitor, endpoint, sizeof endpoint, 0);
     memcpy(&descriptor, report + 2, sizeof descriptor);
-    return !channel->listens || descriptor == channel->peer;
+    if (!channel->listens || descriptor == channel->peer) channel->gone = true;
 }
 
 /* Waits until the socket is ready for `event`, at most so many seconds (0: for ever). */
@@ -169,12 +170,13 @@ static kolo_status wait_until_ready(kolo_channel *channel, short event, double s
         long wait = seconds > 0 ? (long)((until - kolo_now()) * 1000) + 1 : -1;
         if (seconds > 0 && kolo_now() > until)
             return kolo_fail(KOLO_COMM, "no answer%s for %g s", channel->far_end, seconds);
-        if (zmq_poll(items, 3, wait) < 0 && zmq_errno() != EINTR) return failed("cannot wait for a message");
+        if (zmq_poll(items, 3, channel->gone ? 0 : wait) < 0 && zmq_errno() != EINTR)
+            return failed("cannot wait for a message");
         if (items[0].revents) return KOLO_OK; /* also for a message from before the end went */
         if (items[2].revents) return kolo_fail(KOLO_COMM, "the channel was interrupted");
-        if (!items[1].revents || !is_gone(channel)) continue;
-        if (zmq_poll(items, 1, 0) > 0) return KOLO_OK; /* the last message came after the first look at the socket */
-        return kolo_fail(KOLO_COMM, "the process at the other end is gone");
+        if (channel->gone) return kolo_fail(KOLO_COMM, "the process at the other end is gone");
+        if (items[1].revents)
+            take_report(channel); /* then the last message may have come since the look at the socket */
     }
 }
 

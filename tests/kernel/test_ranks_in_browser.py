@@ -5,12 +5,14 @@ from labs.browser import needs_chromium, notebook_of
 pytestmark = [needs_chromium, pytest.mark.long("eight ranks, JupyterLab and a browser")]
 
 CELLS = [
-    "#include <mpi.h>\n#include <stdio.h>\n#include <unistd.h>\nint rank;\n%ranks 8",
+    "#include <mpi.h>\n#include <signal.h>\n#include <stdio.h>\n#include <unistd.h>\nint rank;\n%ranks 8",
     '%%ranks\nMPI_Comm_rank(MPI_COMM_WORLD, &rank);\nprintf("hello from rank %d\\n", rank);\nrank * rank',
     '%%ranks\nfor (int step = 0; step < 5; step++) {\n    printf("step %d: \\033[32mloss\\033[0m %.3f\\n", step, 1.0 / (step + rank + 1));\n'
     '    usleep(200000);\n}\nif (rank == 3) fprintf(stderr, "rank 3 is <slow>\\n");',
     '%%ranks\nfor (int step = 0; step < 40; step++) printf("step %d\\n", step);',
     '%%ranks 3\nint *nowhere = NULL;\n*nowhere = rank;',
+    '%%ranks\nrank',
+    '%%ranks 3\nkill(getpid(), SIGKILL);',
     '%%ranks\nrank',
     '%ranks 4',
     '%%ranks\nMPI_Comm_rank(MPI_COMM_WORLD, &rank);\nif (rank) MPI_Barrier(MPI_COMM_WORLD);',
@@ -50,16 +52,24 @@ def test_many_lines_are_live_and_then_folded(notebook):
     notebook.picture("ranks-many")
 
 
-def test_a_crash_names_its_rank(notebook):
-    assert "rank 3: Segmentation fault at In[" in notebook.run(4)
-    assert "no ranks: %ranks 8 starts them" in notebook.run(5)
+def test_a_crash_names_its_rank_and_the_ranks_live_on(notebook):
+    shown = notebook.run(4)
+    assert "rank 3: Segmentation fault at In[" in shown and "The ranks live on, and so do their variables." in shown
+    assert notebook.run(5) == "\n".join(f"[{rank}] {rank}" for rank in range(8))
     notebook.picture("ranks-crash")
 
 
+def test_a_killed_rank_is_named_and_the_ranks_end(notebook):
+    shown = notebook.run(6)
+    assert "rank 3: " in shown and "%ranks 8 starts them again" in shown
+    assert "no ranks: %ranks 8 starts them" in notebook.run(7)
+    notebook.picture("ranks-killed")
+
+
 def test_a_deadlock_is_interrupted(notebook):
-    assert "4 ranks" in notebook.run(6)
-    notebook.start(7)
+    assert "4 ranks" in notebook.run(8)
+    notebook.start(9)
     notebook.page.wait_for_timeout(1000)
     notebook.page.locator("jp-button[data-command='notebook:interrupt-kernel'], [data-jp-item-name='interrupt'] jp-button").first.click()
-    notebook.output(7).filter(has_text="in MPI_Barrier at In[").first.wait_for()
+    notebook.output(9).filter(has_text="in MPI_Barrier at In[").first.wait_for()
     notebook.picture("ranks-deadlock")
