@@ -23,6 +23,7 @@ enum { ALL_CHUNKS = 1 << 21, LEAST_CHUNK = 1 << 18 };
 struct kolo_shared_head {
     kolo_futex_barrier barrier;
     _Atomic int told; /* a member tells, or has told, that the group has stalled */
+    _Atomic int broken; /* a call has ended in the middle: the members' turns are not the same any more */
 };
 
 enum { GROUP_NAME = 80 };
@@ -77,7 +78,8 @@ static kolo_status open_memory(kolo_shared *shared, void *memory, int rank, int 
                             .mappings = mappings,
                             .rank = rank,
                             .size = size,
-                            .stall_limit = kolo_stall_limit()};
+                            .stall_limit = kolo_stall_limit(),
+                            .interruptible = kolo_in_notebook()};
     head->barrier.between_processes = 1; /* every member writes the same value before its first wait */
     return KOLO_OK;
 }
@@ -212,11 +214,22 @@ static bool has_stalled(void *argument)
         wait->shown = kolo_shared_show_wait(wait->shared, &own->call);
     }
     int came = count_arrived(wait, NULL, &life);
+    if (atomic_load(&wait->shared->head->broken)) return true;
     return kolo_stall_passed(&wait->stall, came, life) && came < wait->shared->size;
+}
+
+/* Only a notebook's ranks make more calls then. */
+static kolo_status fail_broken(kolo_shared *shared)
+{
+    shared->speaks = false;
+    return kolo_fail(KOLO_COMM, "an earlier call of the ranks was ended in the middle, by a stall or an interrupt, so "
+                                "that their calls do not match any more: start the ranks again");
 }
 
 static kolo_status say_who_is_missing(kolo_shared *shared, const waiting *wait)
 {
+    bool broken = atomic_exchange(&shared->head->broken, 1) != 0;
+    if (broken && !atomic_load(&shared->head->told)) return fail_broken(shared);
     shared->speaks = atomic_exchange(&shared->head->told, 1) == 0;
     bool *came = shared->speaks ? calloc((size_t)shared->size, sizeof *came) : NULL;
     if (!came) return kolo_fail(KOLO_COMM, KOLO_COMM_CALLED_OFF);
@@ -262,15 +275,19 @@ kolo_status kolo_shared_gather(kolo_shared *shared, unsigned turn, const kolo_co
 {
     waiting wait = {.shared = shared, .turn = turn, .stall.limit = shared->stall_limit};
     kolo_barrier_watch watch = make_watch(shared);
+    if (shared->waits) atomic_store(&shared->head->broken, 1);
+    if (atomic_load(&shared->head->broken)) return fail_broken(shared);
     watch.every = kolo_stall_turn(&wait.stall);
     bool rarely = watch.every.tv_sec > 0 || watch.every.tv_nsec == 0 || watch.every.tv_nsec > IDLE_EVERY;
-    if (shared->idle && rarely) watch.every = (struct timespec){.tv_nsec = IDLE_EVERY};
+    if ((shared->idle || shared->interruptible) && rarely) watch.every = (struct timespec){.tv_nsec = IDLE_EVERY};
     watch.look = has_stalled;
     watch.argument = &wait;
     if (shared->whole) kolo_show_life(); /* to ranks that wait for this one in the whole group */
     put_record(shared, turn, call);
     int64_t begun = kolo_timeline_begin();
+    shared->waits = true;
     kolo_barrier_result result = kolo_barrier_watched_wait(&shared->head->barrier, shared->size, true, &watch);
+    shared->waits = false;
     kolo_timeline_end(begun, KOLO_SPAN_WAIT, "ranks");
     kolo_status stalled = result == KOLO_BARRIER_LEFT ? say_who_is_missing(shared, &wait) : KOLO_OK;
     /* After a stall the job ends, and the members of other groups may look where this one waits. */

@@ -41,6 +41,8 @@ struct kolo_shared {
     double stall_limit; /* seconds; 0: none */
     void (*idle)(void); /* called from time to time while this member waits for others; NULL: nothing */
     bool speaks; /* after a failed call: whether this is the member that tells of it */
+    bool interruptible; /* in a notebook, an interrupt may end a call in the middle, and the process lives on */
+    bool waits; /* in a call for the others; still true in the next call if an interrupt ended that one */
 };
 
 /* Bytes of shared memory for a group. The memory must be all zeros before the first member opens it. */
@@ -53,7 +55,8 @@ kolo_status kolo_shared_open_part(kolo_shared *shared, const kolo_shared *whole,
 void kolo_shared_close(kolo_shared *shared); /* does not free the shared memory */
 
 /* As in kolo_comm_kind. They fail if the members' calls differ, on all members, or if a member does not come within the
- * limit; then the memory cannot be used any more. If a member dies, the others wait until they are ended. */
+ * limit; then the memory cannot be used any more, and all later calls fail. If a member dies, the others wait until
+ * they are ended. */
 kolo_status kolo_shared_allreduce(kolo_shared *shared, void *values, int64_t count, kolo_type type,
                                   kolo_reduce_op reduction);
 kolo_status kolo_shared_broadcast(kolo_shared *shared, void *data, size_t bytes, int root);

@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +143,25 @@ static void calls_that_differ_fail_in_every_process(void **state)
     run_processes(5, check_differing);
 }
 
+/* After a call that was ended in the middle. */
+static bool later_calls_fail(kolo_shared *shared)
+{
+    float value = 1;
+    kolo_status status = kolo_shared_allreduce(shared, &value, 1, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM);
+    kolo_failure failure = kolo_failure_take();
+    bool right = status == KOLO_COMM && strstr(failure.text, "was ended in the middle") && !shared->speaks;
+    if (!right) fprintf(stderr, "rank %d: status %d, \"%s\"\n", shared->rank, (int)status, failure.text);
+    return right;
+}
+
+/* Counts the processes that get here, behind the memory of the group. */
+static void wait_for(void *memory, int size, int count, bool comes)
+{
+    _Atomic int *here = (_Atomic int *)((char *)memory + kolo_shared_bytes(size));
+    if (comes) atomic_fetch_add(here, 1);
+    while (atomic_load(here) < count) usleep(1000);
+}
+
 /* Rank 1 gives signs of life for three times the limit, and then does not come. */
 static bool check_stalled(void *memory, int rank, int size)
 {
@@ -153,22 +174,58 @@ static bool check_stalled(void *memory, int rank, int size)
         usleep(10000);
     }
     bool right = kolo_shared_allreduce(&shared, &value, 1, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM) == KOLO_OK;
-    if (rank == 1) return right;
+    if (rank == 1) {
+        wait_for(memory, size, 2, false);
+        return right && later_calls_fail(&shared);
+    }
     kolo_status status = kolo_shared_allreduce(&shared, &value, 1, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM);
     kolo_failure failure = kolo_failure_take();
+    wait_for(memory, size, 2, true);
     const char *wanted = shared.speaks
                              ? "rank 1 has not come for 0.5 s (KOLO_STALL_LIMIT): ranks 0, 2 wait in allreduce "
                                "of 1 float"
                              : KOLO_COMM_CALLED_OFF;
     right = right && status == KOLO_COMM && strcmp(failure.text, wanted) == 0 && value == (float)size;
     if (!right) fprintf(stderr, "rank %d: wanted \"%s\", got \"%s\"\n", rank, wanted, failure.text);
-    return right;
+    return right && later_calls_fail(&shared);
 }
 
 static void a_process_that_does_not_come_is_named(void **state)
 {
     (void)state;
     run_processes(3, check_stalled);
+}
+
+static sigjmp_buf out_of_the_call;
+
+static void leave_the_call(int number)
+{
+    siglongjmp(out_of_the_call, number);
+}
+
+/* Rank 0 is taken out of its call, as by an interrupt in a notebook. Rank 2 waits in the same call. */
+static bool check_interrupted(void *memory, int rank, int size)
+{
+    kolo_shared shared;
+    float value = 1;
+    setenv("KOLO_KERNEL_CELLS", "", 1);
+    if (kolo_shared_open(&shared, memory, rank, size) != KOLO_OK) return false;
+    if (rank == 2) return later_calls_fail(&shared);
+    if (rank == 0 && sigsetjmp(out_of_the_call, 1) == 0) {
+        signal(SIGALRM, leave_the_call);
+        alarm(1);
+        kolo_shared_allreduce(&shared, &value, 1, KOLO_TYPE_FLOAT, KOLO_REDUCE_SUM);
+        return false;
+    }
+    bool right = rank == 1 || later_calls_fail(&shared);
+    wait_for(memory, size, 1, rank == 0);
+    return right && later_calls_fail(&shared);
+}
+
+static void after_an_interrupted_call_no_process_waits(void **state)
+{
+    (void)state;
+    run_processes(3, check_interrupted);
 }
 
 /* ---------------------------------------------------------------- values that others can map */
@@ -413,6 +470,7 @@ int main(void)
         cmocka_unit_test(processes_agree),
         cmocka_unit_test(calls_that_differ_fail_in_every_process),
         cmocka_unit_test(a_process_that_does_not_come_is_named),
+        cmocka_unit_test(after_an_interrupted_call_no_process_waits),
         cmocka_unit_test(a_member_that_has_joined_adds_nothing),
         cmocka_unit_test(a_process_that_has_joined_adds_nothing),
         cmocka_unit_test(shareable_values_are_summed_in_place),
