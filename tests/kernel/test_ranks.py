@@ -288,6 +288,19 @@ def test_a_remark_does_not_end_a_sleep(four, calls):
     assert outcome.stdout.count("] 0 left, slept") == 4
 
 
+@pytest.mark.long("waits for the stall limit")
+def test_after_a_stall_the_next_collective_fails_at_once():
+    k = Kernel()
+    k.run("#include <kolo.h>\n%env KOLO_STALL_LIMIT=4")
+    assert k.run("%ranks 3").status == "ok"
+    k.run("%%ranks\nfloat sum = 1;\nkolo_status status;\nkolo_init(NULL, NULL);")
+    stalled = k.run("%%ranks\nstatus = kolo_rank() == 1 ? KOLO_OK : kolo_allreduce(&sum, 1);\nstatus")
+    assert stalled.value == "[0,2] KOLO_COMM\n[1] KOLO_OK" and "rank 1 has not come for 4 s" in stalled.stdout + stalled.stderr
+    after = k.run("%%ranks\nstatus = kolo_allreduce(&sum, 1);\nstatus")
+    assert after.value == "[0-2] KOLO_COMM" and "an earlier call of the ranks was ended in the middle" in after.stdout + after.stderr
+    k.close()
+
+
 # ---- failures ----
 
 def switches(process):
