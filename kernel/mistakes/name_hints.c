@@ -100,10 +100,19 @@ static bool session_has_tag(const complaint *c, const char *name)
     return symbols_find_bytes(c->session, 't', name, strlen(name)) != NULL;
 }
 
+/* A variable whose type the cell itself changes, and so drops. */
+static char *about_dropped(const complaint *c, const char *name)
+{
+    const entity *known = symbols_find_bytes(c->session, 'o', name, strlen(name));
+    if (!known || !known->gone) return NULL;
+    return format_text("this cell changes the type of '%s': declare '%s' again in it", name, name);
+}
+
 char *hint_about_name(const complaint *c)
 {
     char *name = unknown_name(c->message), *hint = NULL;
     if (!name) return NULL;
+    if ((hint = about_dropped(c, name))) return free(name), hint;
     bool is_type = strstr(c->message, "unknown type name") != NULL;
     bool close = strstr(c->message, "did you mean '") != NULL;
     const char *header = close ? NULL : standard_declaring(c->analyser, name);

@@ -57,12 +57,15 @@ CELLS = [
     ("int smash(int n)\n{\n    char b[8];\n    fill(b, n);\n    return b[3];\n}\nsmash(64);",
      {"error": ["over its own stack frame, at In[k]:5", "in smash()"], "lost": True}),
     # a value that went with its process
-    ("int first_lost = 4, second_lost = 5, third_lost = 6;", {}),
+    ("int first_lost = 4, second_lost = 5, third_lost = 6, fourth_lost = 7;", {}),
     ("abort();", {"error": ["Aborted"], "any": True, "any_loss": True}),
     ("raise(9);", {"any": True, "any_loss": True}),
     ("first_lost", {"value": "0", "err": "first_lost: lost with the process that held the value, and 0 until its cell runs again"}),
-    ("first_lost + k", {"value": "0", "err": "k: lost with"}),
+    ("struct loser { int first_lost; };\nint lose(int k) { return k; }\nlose(3)", {"value": "3", "no_err": True}),
+    ("{ int k = 4; struct loser own = {.first_lost = k}; own.first_lost++; }", {"no_err": True}),
+    ("int lose_more(void) { return k; }\nlose_more()", {"value": "0", "err": "k: lost with"}),
     ("second_lost = 9; second_lost", {"value": "9", "no_err": True}),
+    ("int summed = fourth_lost + 1; summed", {"value": "1", "err": "fourth_lost: lost with"}),
     ("int third_lost = 6; third_lost", {"value": "6", "no_err": True}),
     ("%ranks 3000", {"error": ["3000 ranks are too many for the"]}),
 ]
