@@ -5,15 +5,10 @@
 #include "mistakes/hints.h"
 #include "mistakes/library_calls.h"
 #include "mistakes/nearest.h"
+#include "colours.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define RED     "\033[1;31m"
-#define MAGENTA "\033[1;35m"
-#define CYAN    "\033[1;36m"
-#define BOLD    "\033[1m"
-#define PLAIN   "\033[0m"
 
 enum { MOST = 20 }; /* errors, and as many warnings */
 
