@@ -414,6 +414,8 @@ result load_failure(const char *why)
 {
     const char *symbol = strstr(why, "undefined symbol: ");
     const char *reason = strstr(why, ".so: "); /* after the path */
+    if (strstr(why, "cannot map zero-fill pages"))
+        return error_result("LinkError", "the variables that the cell defines need more memory than there is");
     if (!symbol) return error_result("LinkError", "the cell cannot be loaded: %s", reason ? reason + 5 : why);
     symbol += strlen("undefined symbol: ");
     int size = (int)strcspn(symbol, " ,\n");
