@@ -5,10 +5,11 @@
 #include "mistakes/hints.h"
 #include "mistakes/library_calls.h"
 #include "mistakes/nearest.h"
-#include "colours.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "colours.h"
 
 enum { MOST = 20 }; /* errors, and as many warnings */
 

@@ -1,9 +1,10 @@
 #include "mistakes/excerpt.h"
-#include "colours.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "colours.h"
 
 enum { WIDEST = 110, BEFORE_CARET = 60 }; /* columns */
 
