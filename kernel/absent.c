@@ -31,6 +31,13 @@ static void list_variable(entity *e, void *closure)
     e->at_ranks = e->lost = false;
 }
 
+/* A parameter, a member or a local variable of the same name is another one. */
+static void list_if_read(entity *e, void *closure)
+{
+    listing *l = closure;
+    if ((e->at_ranks || e->lost) && analyser_refers(&l->b->s->analyser, NULL, e->name)) list_variable(e, l);
+}
+
 static void say(session *s, text *variables, const char *what)
 {
     if (!variables->size) return;
@@ -48,7 +55,7 @@ void note_absent_values(build *b)
         if (e->kind == ENTITY_VARIABLE && e->defined) e->at_ranks = there;
     }
     if (there) return;
-    symbols_each(b->s->symbols, list_variable, &l);
+    symbols_each(b->s->symbols, list_if_read, &l);
     say(b->s, &l.at_ranks,
         "set by a %%ranks cell, on the ranks; here it is 0. %%ranks in the first line runs a cell there");
     say(b->s, &l.lost, "lost with the process that held the value, and 0 until its cell runs again");

@@ -475,7 +475,7 @@ static void look_at(build *b, const dependents *found)
     d->recheck_count = found->variable_count;
     d->recheck_offset = need_zeroed((found->variable_count + 1) * sizeof *d->recheck_offset);
     set_again(b, list_of(found->functions, found->function_count), found->function_count);
-    if (found->function_count || found->variable_count) parse(b);
+    if (found->function_count || found->variable_count || b->dropped.count) parse(b);
 }
 
 /* Does the cell itself use a variable that it makes meaningless? */

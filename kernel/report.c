@@ -2,6 +2,7 @@
  * first: report.h, worker/protocol.h. */
 #define _GNU_SOURCE
 #include "report.h"
+#include "colours.h"
 #include "sources.h"
 #include "worker/checks.h"
 
@@ -120,7 +121,7 @@ static void add_backtrace(session *s, const char *frames, size_t size, text *int
                                           whole ? "" : "()")
                             : NULL;
         if (line && strcmp(line, last)) {
-            text_addf(into, "\n\033[1m%s\033[0m\n    %s", line, code ? code + strspn(code, " \t") : "");
+            text_addf(into, "\n" BOLD "%s" PLAIN "\n    %s", line, code ? code + strspn(code, " \t") : "");
             shown++;
             free(last);
             last = copy_of(line);
@@ -390,7 +391,7 @@ result exit_status_result(session *s, const exit_status *e)
         r.name = copy_of("Error");
         r.value = copy_of("the cell did not return, and its process has not said why");
     }
-    text_addf(&r.traceback, "\033[1;31m%s\033[0m", r.value);
+    text_addf(&r.traceback, BOLD "%s" PLAIN, r.value);
     if (trace.size) text_add(&r.traceback, trace.data);
     add_null_call(s, e, before, &r.traceback);
     place_free(&first);
@@ -413,6 +414,8 @@ result load_failure(const char *why)
 {
     const char *symbol = strstr(why, "undefined symbol: ");
     const char *reason = strstr(why, ".so: "); /* after the path */
+    if (strstr(why, "cannot map zero-fill pages"))
+        return error_result("LinkError", "the variables that the cell defines need more memory than there is");
     if (!symbol) return error_result("LinkError", "the cell cannot be loaded: %s", reason ? reason + 5 : why);
     symbol += strlen("undefined symbol: ");
     int size = (int)strcspn(symbol, " ,\n");

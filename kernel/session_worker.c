@@ -2,10 +2,12 @@
  * first: session_worker.h, worker_process.h. */
 #define _GNU_SOURCE
 #include "session_worker.h"
+#include "colours.h"
 #include "debug/debugger.h"
 #include "exit_status.h"
 #include "loads.h"
 #include "lock.h"
+#include "memory_hint.h"
 #include "outs.h"
 #include "print.h"
 #include "report.h"
@@ -66,7 +68,9 @@ result worker_exit_result(session *s, bool survived)
 {
     exit_status e = exit_status_of(&s->worker, !survived);
     result r = exit_status_result(s, &e);
+    const char *hint = memory_hint(s, &e);
     if (!survived) add_loss(s, &r.traceback);
+    if (hint) text_addf(&r.traceback, "\n" CYAN "hint: " PLAIN "%s", hint);
     s->worker.forced = s->worker.stopped = false;
     return r;
 }

@@ -80,11 +80,11 @@ const char *trial_sentence(trial_end end)
 {
     switch (end) {
     case TRIAL_MEMORY:
-        return "to read it takes more than 1 GB of memory: a macro or a range in it expands to too much, or it "
+        return "reading the cell takes more than 1 GB of memory: a macro or a range in it expands to too much, or it "
                "includes a file that is too large";
     case TRIAL_TIME:
-        return "to read it takes more than 4 seconds: a macro in it expands to too much, or it includes a file that "
-               "is too large";
+        return "reading the cell takes more than 4 seconds: a macro in it expands to too much, or it includes a file "
+               "that is too large";
     case TRIAL_INTERRUPTED: return "interrupted while it was read";
     case TRIAL_PASSED: break;
     }

@@ -288,7 +288,7 @@ static enum CXChildVisitResult find_function(CXCursor cursor, CXCursor parent, C
     reference_search *search = closure;
     (void)parent;
     if (clang_getCursorKind(cursor) == CXCursor_FunctionDecl && clang_isCursorDefinition(cursor) &&
-        spelled(cursor, search->function))
+        (!search->function || spelled(cursor, search->function)))
         clang_visitChildren(cursor, find_reference, search);
     return search->found ? CXChildVisit_Break : CXChildVisit_Continue;
 }

@@ -60,7 +60,7 @@ char *constant_of(CXCursor variable);
 /* Adds keys ("o:RED") of the enum constants that are declared at that cursor. */
 void add_enum_constants(CXCursor at, names *keys);
 
-/* Does the body of that function name that variable of the file's scope? */
+/* Does the body of that function (NULL: of any) name that variable of the file's scope? */
 bool analyser_refers(const analyser *a, const char *function, const char *variable);
 
 /* A libclang string as an own copy. */

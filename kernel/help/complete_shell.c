@@ -209,6 +209,8 @@ size_t complete_line(const writing *w, matches *into)
         add_words(launch_options, start, into);
     else if (magic && (is_magic(at, "who") || is_magic(at, "whos"))) add_words(kinds, start, into);
     else if (magic && is_magic(at, "heap")) add_words(switches, start, into);
+    else if (magic && is_magic(at, "layout"))
+        complete_session(&(writing){w->s, w->code, start, begin, w->cursor}, into);
     else if (magic && is_magic(at, "slider")) complete_variables(w->s, start, into);
     else if (magic && is_magic(at, "what_if")) add_questions(w, at, begin, start, into);
     else if (!magic && *start && !strchr(start, '/') && commands_here(at, w->code + begin)) add_programs(start, into);

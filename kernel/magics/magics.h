@@ -65,6 +65,7 @@ names words_of(const char *line);
 result magic_lsmagic(session *s, const char *words, const char *name);
 result magic_who(session *s, const char *words, const char *name);
 result magic_whos(session *s, const char *words, const char *name);
+result magic_layout(session *s, const char *words, const char *name);
 result magic_cd(session *s, const char *words, const char *name);
 result magic_pwd(session *s, const char *words, const char *name);
 result magic_export(session *s, const char *words, const char *name);

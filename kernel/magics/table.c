@@ -9,6 +9,10 @@ const magic magics_table[] = {
      .line = magic_who, .quiet = true},
     {"whos", "%whos [KIND…]", "Lists what the cells have defined, with sizes and more of the values. KIND as for %who.",
      .line = magic_whos, .quiet = true},
+    {"layout", "%layout TYPE",
+     "Shows where the members of a struct or union lie. It lists the offset and the size of each in bytes, bit-fields "
+     "in bits, and the padding between them. TYPE may be a variable, too.",
+     .line = magic_layout, .quiet = true},
     {"cd", "%cd [FOLDER]",
      "Changes the folder that cells and commands run in, and prints it. Without a folder it is home; %cd - goes back, "
      "~ "

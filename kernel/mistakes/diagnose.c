@@ -9,11 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RED     "\033[1;31m"
-#define MAGENTA "\033[1;35m"
-#define CYAN    "\033[1;36m"
-#define BOLD    "\033[1m"
-#define PLAIN   "\033[0m"
+#include "colours.h"
 
 enum { MOST = 20 }; /* errors, and as many warnings */
 

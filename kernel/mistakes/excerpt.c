@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GREEN "\033[1;32m"
-#define PLAIN "\033[0m"
+#include "colours.h"
 
 enum { WIDEST = 110, BEFORE_CARET = 60 }; /* columns */
 
@@ -125,7 +124,7 @@ static void print_marks(const excerpt *e, span window, const char *lead, text *i
     }
     if (e->caret >= window.end) text_add(&marks, "^");
     trim(&marks);
-    text_addf(into, "      | %s" GREEN "%s" PLAIN "\n", lead, marks.data ? marks.data : "");
+    text_addf(into, "      | %s" BOLD "%s" PLAIN "\n", lead, marks.data ? marks.data : "");
     text_free(&marks);
 }
 
@@ -153,7 +152,7 @@ static void print_insertions(const excerpt *e, span window, const char *lead, te
         text_free(&indent);
     }
     trim(&line);
-    if (line.size) text_addf(into, "      | %s" GREEN "%s" PLAIN "\n", lead, line.data);
+    if (line.size) text_addf(into, "      | %s" BOLD "%s" PLAIN "\n", lead, line.data);
     text_free(&line);
 }
 

@@ -132,6 +132,21 @@ static char *about_operands(const complaint *c)
     return hint;
 }
 
+/* `list.length`, where list is an array or a number. */
+static char *about_base(const complaint *c)
+{
+    char *type = quoted(c->message, 1), *name = token_text(c, -1), *hint = NULL;
+    bool array = type && strchr(type, '['), named = isalpha((unsigned char)*name) || *name == '_';
+    if (array && begins(type, "char["))
+        hint = format_text("an array has no members; strlen(%s) counts the characters of a string", named ? name : "s");
+    else if (array && named)
+        hint = format_text("an array has no members; sizeof %s / sizeof *%s is the number of its elements", name, name);
+    else if (type) hint = format_text("only structs and unions have members, and this is of type '%s'", type);
+    free(type);
+    free(name);
+    return hint;
+}
+
 static char *about_indirection(const complaint *c)
 {
     if (token_here(c, -1, "*")) return copy_of("C has no operator **: pow(a, b) from <math.h> raises to a power");
@@ -312,6 +327,7 @@ static const rule rules[] = {
     {"is a pointer; did you mean to use '->'", "access a member through a pointer with ->: p->member", NULL},
     {"is not a pointer; did you mean to use '.'", "access a member of a struct with a dot: s.member", NULL},
     {"no member named", NULL, about_members},
+    {"is not a structure or union", NULL, about_base},
     {"indirection requires pointer operand", NULL, about_indirection},
     {"expression of incompatible type 'void'", "the function returns nothing (void), so its call has no value", NULL},
     {"argument type 'void'", "the function returns nothing (void), so its call has no value", NULL},

@@ -100,10 +100,30 @@ static bool session_has_tag(const complaint *c, const char *name)
     return symbols_find_bytes(c->session, 't', name, strlen(name)) != NULL;
 }
 
+/* A variable whose type the cell itself changes, and so drops. */
+static char *about_dropped(const complaint *c, const char *name)
+{
+    const entity *known = symbols_find_bytes(c->session, 'o', name, strlen(name));
+    if (!known || !known->gone) return NULL;
+    return format_text("this cell changes the type of '%s': declare '%s' again in it", name, name);
+}
+
+/* Out[3] and _3, which kernel/outs.c defines where there is such a value. */
+static char *about_out(const complaint *c, const char *name)
+{
+    char *number = strcmp(name, "Out") ? copy_of(name + 1) : token_text(c, 2), *hint = NULL;
+    bool out = !strcmp(name, "Out") ? token_here(c, 1, "[") : *name == '_';
+    if (out && *number && !number[strspn(number, "0123456789")])
+        hint = format_text("Out[%s] and _%s are the value of In[%s], and it has left none", number, number, number);
+    free(number);
+    return hint;
+}
+
 char *hint_about_name(const complaint *c)
 {
     char *name = unknown_name(c->message), *hint = NULL;
     if (!name) return NULL;
+    if ((hint = about_dropped(c, name)) || (hint = about_out(c, name))) return free(name), hint;
     bool is_type = strstr(c->message, "unknown type name") != NULL;
     bool close = strstr(c->message, "did you mean '") != NULL;
     const char *header = close ? NULL : standard_declaring(c->analyser, name);

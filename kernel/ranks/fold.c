@@ -42,13 +42,16 @@ static size_t add_colour(text *into, const char *at, size_t size, bool *open)
     for (const char *p = at + 2; p < at + length;) {
         char *end;
         int code = (int)strtol(p, &end, 10);
+        if (code == 38 || code == 48) break; /* "38;5;196", a colour of 256: its numbers are no codes */
         if (colour_of(code)) colour = colour_of(code);
         bold |= code == 1;
         p = end == p ? p + 1 : end;
     }
     if (colour || bold) {
         text_addf(into, "<span style=\"%s%s%s\">", colour ? "color:" : "", colour ? colour : "",
-                  bold ? ";font-weight:bold" : "");
+                  !bold    ? ""
+                  : colour ? ";font-weight:bold"
+                           : "font-weight:bold");
         *open = true;
     }
     return length + 1;

@@ -56,13 +56,24 @@ CELLS = [
     ("void fill(char *to, int n) { for (int i = 0; i < n; i++) to[i] = 'a'; }", {}),
     ("int smash(int n)\n{\n    char b[8];\n    fill(b, n);\n    return b[3];\n}\nsmash(64);",
      {"error": ["over its own stack frame, at In[k]:5", "in smash()"], "lost": True}),
+    # what to do about damaged memory, where the place of the damage is not known
+    ("char *constant = \"abc\";\nconstant[0] = 'x';", {"error": ["Segmentation fault at In[k]:2", "can be read, not written", "char s[] = \"abc\";"]}),
+    ("int *nowhere = NULL; *nowhere = 1;", {"error": ["Segmentation fault"], "no_hint": True}),
+    ("int *freed = malloc(40); free(freed); free(freed);", {"error": ["Aborted at In[k]:1", "%heap on, and then the same cells again"], "lost": True}),
+    ("%heap on", {}),
+    ("freed = malloc(40); free(freed); free(freed);", {"error": ["In[k]:1"], "any_loss": True, "no_hint": True}),
+    ("%heap off", {}),
+    ("#include <assert.h>\nint failing = 3; assert(failing == 4);", {"error": ["Aborted at In[k]:2"], "no_hint": True}),
     # a value that went with its process
-    ("int first_lost = 4, second_lost = 5, third_lost = 6;", {}),
+    ("int first_lost = 4, second_lost = 5, third_lost = 6, fourth_lost = 7;", {}),
     ("abort();", {"error": ["Aborted"], "any": True, "any_loss": True}),
     ("raise(9);", {"any": True, "any_loss": True}),
     ("first_lost", {"value": "0", "err": "first_lost: lost with the process that held the value, and 0 until its cell runs again"}),
-    ("first_lost + k", {"value": "0", "err": "k: lost with"}),
+    ("struct loser { int first_lost; };\nint lose(int k) { return k; }\nlose(3)", {"value": "3", "no_err": True}),
+    ("{ int k = 4; struct loser own = {.first_lost = k}; own.first_lost++; }", {"no_err": True}),
+    ("int lose_more(void) { return k; }\nlose_more()", {"value": "0", "err": "k: lost with"}),
     ("second_lost = 9; second_lost", {"value": "9", "no_err": True}),
+    ("int summed = fourth_lost + 1; summed", {"value": "1", "err": "fourth_lost: lost with"}),
     ("int third_lost = 6; third_lost", {"value": "6", "no_err": True}),
     ("%ranks 3000", {"error": ["3000 ranks are too many for the"]}),
 ]
@@ -76,6 +87,7 @@ def test_cells():
                 outcome = kernel.run(code)
                 check(outcome, expected)
                 assert not (expected.get("no_err") and outcome.stderr), outcome.stderr
+                assert not (expected.get("no_hint") and "hint:" in outcome.error), outcome.error
             except AssertionError as wrong:
                 raise AssertionError(f"{code!r}: {wrong}") from None
     finally:

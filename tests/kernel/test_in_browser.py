@@ -176,3 +176,40 @@ def test_mistakes_are_shown_where_they_are(notebook):
     text = notebook.run(7)
     assert re.search(r"In\[\d+\]:2:13", text) and "nothing" in text and "^" in text
     notebook.picture("kernel-mistake")
+
+
+CONTRASTS = """() => {
+    const numbers = text => { const n = text.match(/[\\d.]+/g).map(Number); return n.length > 3 ? n : [...n, 1]; };
+    const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3]));
+    const linear = v => v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4;
+    const luminance = c => 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
+    const ground = element => {
+        const behind = [];
+        for (let e = element; e; e = e.parentElement) behind.unshift(numbers(getComputedStyle(e).backgroundColor));
+        return behind.reduce((below, top) => over(top, below), [255, 255, 255]);
+    };
+    return [...document.querySelectorAll(".jp-OutputArea-output pre span")].map(span => {
+        const [dark, light] = [luminance(numbers(getComputedStyle(span).color)), luminance(ground(span))].sort((a, b) => a - b);
+        return [span.textContent, (light + 0.05) / (dark + 0.05)];
+    });
+}"""  # of each coloured or bold word, as WCAG 2 defines it
+
+
+def choose_theme(page, name):
+    page.get_by_role("menuitem", name="Settings", exact=True).click()
+    page.get_by_text("Theme", exact=True).first.hover()
+    page.get_by_text(name, exact=True).first.click()
+    page.wait_for_function("dark => document.body.dataset.jpThemeLight === String(!dark)", arg="Dark" in name)
+
+
+def test_errors_are_legible_in_both_themes(notebook):
+    notebook.run(1)
+    notebook.run(7)
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        choose_theme(notebook.page, theme)
+        notebook.output(7).last.scroll_into_view_if_needed()
+        notebook.picture("kernel-mistake-" + theme.split()[1].lower())
+        contrasts = notebook.page.evaluate(CONTRASTS)
+        sentences = [contrast for words, contrast in contrasts if "Segmentation fault" in words or words.strip() == "^"]
+        assert len(sentences) >= 2 and min(sentences) >= 4.5, (theme, contrasts)
+        assert all(contrast >= 3 for _, contrast in contrasts), (theme, contrasts)

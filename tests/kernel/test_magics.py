@@ -257,3 +257,31 @@ def test_what_if_shows_modelled_answers(kernel, tmp_path):
 
 def test_reset_takes_f(kernel):
     assert kernel.run("%reset -f").status == "ok" and "undeclared" in kernel.run("q").error
+
+
+LAYOUTS = [
+    ("struct parcel", ["struct parcel: 24 bytes, aligned to 8\n", "       0        1  char kind\n", "       1        7  (padding)\n",
+                       "       8        8  double weight\n", "      16   3 bits  unsigned int flag : 3\n",
+                       "    16.3   5 bits  (padding)\n", "      17        2  char tail[2]\n", "      19        5  (padding)\n",
+                       "padding: 12 bytes and 5 bits\n"]),
+    ("parcels", ["parcels: 48 bytes, aligned to 8\neach element: 24 bytes\n"]),
+    ("union either", ["       0        8  double d\n       0        4  struct { … } pair\n"]),
+    ("struct holder", ["       4        4  union { … }\n"]),
+    ("struct { char a; } *", ["struct { char a; } *: 8 bytes, aligned to 8\n"]),
+]
+
+
+def test_layout(kernel):
+    kernel.run("struct parcel { char kind; double weight; unsigned flag : 3; char tail[2]; }; struct parcel parcels[2];\n"
+               "union either { double d; struct { short a, b; } pair; }; struct holder { int n; union { int i; float f; }; };")
+    for words, rows in LAYOUTS:
+        outcome = kernel.run(f"%layout {words}")
+        assert all(row in outcome.stdout for row in rows), outcome.stdout + outcome.error
+    assert "padding" not in kernel.run("%layout union either").stdout
+    for words, sentence in (("parsel", "'parsel' is neither a type nor a variable that is declared here"), ("1); int x = (1", "is neither"),
+                            ("void", "the size of 'void' is not known"), ("", "wanted %layout TYPE")):
+        assert sentence in kernel.run(f"%layout {words}").error
+    kernel.run("\n".join(["#define B0 1 +"] + [f"#define B{i} {f'B{i - 1} ' * 10}" for i in range(1, 9)]))
+    assert "expands to too much" in kernel.run("%layout int[B8 1]").error
+    for code, match in (("%layout par", "parcels"), ("%layout struct par", "parcel")):
+        assert match in kernel.ask("complete", code, len(code))["matches"]

@@ -196,12 +196,12 @@ def test_streams_are_live(four):
 
 
 def test_many_lines_fold_by_rank(four):
-    outcome = four.run('%%ranks\nfor (int i = 0; i < 5; i++) printf("a <b> \\033[31mred\\033[0m %d\\n", i);')
+    outcome = four.run('%%ranks\nfor (int i = 0; i < 5; i++) printf("a <b> \\033[31mred\\033[0m %d \\033[1;38;5;34m256\\033[0m\\n", i);')
     kinds = [kind for kind, _ in outcome.messages]
     assert kinds.index("clear_output") + 1 == kinds.index("display_data")
     data = outcome.displays[0][1]["data"]
     assert data["text/html"].count("<details") == 4 and data["text/html"].count("</details>") == 4
-    assert "a &lt;b&gt; <span style=\"color:#e75c58\">red</span> 4" in data["text/html"]
+    assert "a &lt;b&gt; <span style=\"color:#e75c58\">red</span> 4 <span style=\"font-weight:bold\">256</span>" in data["text/html"]
     assert len(lines_of(data["text/plain"], 3)) == 5
 
 
