@@ -12,7 +12,7 @@ typedef struct exit_status {
     uint64_t size;     /* of the value */
     const char *frames; /* packed as in worker/protocol.h, with STATUS_UNDEFINED's or _REFUSED's text before them */
     size_t frames_size;
-    const char *reason; /* why the guard ended it, a sentence; NULL: it did not */
+    const char *reason; /* why the supervisor ended it, a sentence; NULL: it did not */
     bool thread;   /* on a thread that cells had started */
     bool survived; /* its process lives on */
     bool deep;     /* the stack had no more room */

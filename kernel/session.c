@@ -172,7 +172,7 @@ static news news_of(session *s)
                               {room ? display_watch(&s->display) : -1, POLLIN, 0},
                               {room ? ranks_watch(s) : -1, POLLIN, 0},
                               {w->wake, POLLIN, 0}, /* a shutdown */
-                              {w->orphans_ended ? -1 : w->guard_socket, 0, 0}}, /* its end */
+                              {w->orphans_ended ? -1 : w->supervisor_socket, 0, 0}}, /* its end */
                   .soon = !room || s->compiler.building};
 }
 
@@ -256,7 +256,7 @@ void session_close(session *s)
     if (quiet) ranks_close(s);
     if (quiet) worker_ask_to_end(&s->worker);
     worker_close(&s->worker);
-    if (!quiet) return; /* the process is about to end; its guard has ended the rest */
+    if (!quiet) return; /* the process is about to end; its supervisor has ended the rest */
     debug_close(s->debugger);
     compiler_close(&s->compiler);
     display_close(&s->display);
@@ -269,7 +269,7 @@ void session_close(session *s)
     loads_clear(s);
     outs_clear(s);
     widgets_close(s->widgets);
-    folder_remove_session(s->folder); /* a cell may have ended the guard, which would have done it */
+    folder_remove_session(s->folder); /* a cell may have ended the supervisor, which would have done it */
     for (size_t i = 0; i < s->source_count; i++) {
         free(s->sources[i].name);
         free(s->sources[i].text);

@@ -100,10 +100,10 @@ static char state_of(pid_t process)
     return after && after[1] ? after[2] : 0;
 }
 
-/* A worker that has stopped itself cannot go on by itself; a guard that a cell has stopped is to go on. */
+/* A worker that has stopped itself cannot go on by itself; a supervisor that a cell has stopped is to go on. */
 static void end_if_stopped(worker_process *w)
 {
-    if (state_of(w->guard) == 'T') kill(w->guard, SIGCONT);
+    if (state_of(w->supervisor) == 'T') kill(w->supervisor, SIGCONT);
     if (w->traced) return; /* the debugger shows it, and can let it go on */
     char state = state_of(w->process);
     if (state != 'T' && state != 'Z') return;

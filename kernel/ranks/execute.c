@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const double GRACE = 0.3, /* seconds that other ranks have to fail of the same, or to say their last words */
-    WHERE_AFTER = 0.5, /* after an interrupt, before the ranks' own guards end what cannot be stepped out of */
+    WHERE_AFTER = 0.5, /* after an interrupt, before the ranks' own supervisors end what cannot be stepped out of */
     INTERRUPT_LIMIT = 2.3, REMARK_AFTER = 5;
 
 typedef struct course {

@@ -1,4 +1,4 @@
-/* kolo-rank: a kernel without a front of its own, one at each rank of a job that `%ranks` has started. It has a guard
+/* kolo-rank: a kernel without a front of its own, one at each rank of a job that `%ranks` has started. It has a supervisor
  * and a worker as the kernel has; the worker is the MPI process. What is printed, shown and asked goes to the kernel,
  * and what is to be loaded and run comes from there. Read first: wire.h, worker_process.h. */
 #define _GNU_SOURCE
@@ -342,7 +342,7 @@ static bool open_rank(rank *r, char **problem)
                 worker_open(&r->worker, &r->out, r->program, r->folder);
     if (open) {
         const char *endpoint = getenv(RANKS_ENDPOINT);
-        r->worker.below = endpoint && !strncmp(endpoint, "ipc://", 6); /* the launcher's guard is on this host */
+        r->worker.below = endpoint && !strncmp(endpoint, "ipc://", 6); /* the launcher's supervisor is on this host */
         r->worker.display = &r->display;
         set_environment(r);
         open = worker_start(&r->worker);

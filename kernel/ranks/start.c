@@ -1,4 +1,4 @@
-/* Starting the ranks: kolorun below a guard of its own, and the wait until all have reported. Read first: ranks.h,
+/* Starting the ranks: kolorun below a supervisor of its own, and the wait until all have reported. Read first: ranks.h,
  * contact.h. */
 #define _GNU_SOURCE
 #include "ranks/contact.h"

@@ -1,4 +1,4 @@
-/* What kernel, guard and worker say to each other: packets over SOCK_SEQPACKET sockets, one message each, descriptors
+/* What kernel, supervisor and worker say to each other: packets over SOCK_SEQPACKET sockets, one message each, descriptors
  * beside it. A packet without the token is ignored: a cell may write to any descriptor it finds. One that has the token
  * and was cut, or is of another version, is reported to whoever waits for it. */
 #ifndef KERNEL_WORKER_PROTOCOL_H
@@ -16,16 +16,16 @@
 #define SIGNAL_INTERRUPT  (__SIGRTMAX - 1)
 #define SIGNAL_LAST_WORDS __SIGRTMAX
 
-/* Raised with each change of what is said here. A guard of another version ends with EXIT_OTHER_VERSION at once. */
+/* Raised with each change of what is said here. A supervisor of another version ends with EXIT_OTHER_VERSION at once. */
 enum { PROTOCOL_VERSION = 5, EXIT_OTHER_VERSION = 2 };
 
 enum message_kind {
-    /* kernel to guard */
+    /* kernel to supervisor */
     MESSAGE_START = 1, /* descriptors: control, stdin, stdout, stderr; payload: environment "NAME=value\0…" */
     MESSAGE_SWEEP, /* end the worker and everything it left behind; answered by MESSAGE_ENDED for the worker */
     MESSAGE_WATCH, /* number 1: a cell runs; 0: it has ended */
     MESSAGE_DEBUGGER, /* descriptor: a socket, on which lldb-dap is to speak; it closes when there is none */
-    /* guard to kernel */
+    /* supervisor to kernel */
     MESSAGE_STARTED, /* number: the worker's process id */
     MESSAGE_ENDED, /* number: process id; code: its wait status */
     MESSAGE_CULLED, /* processes of the cells have been ended, or the worker is about to be; payload: why, a sentence */

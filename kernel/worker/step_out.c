@@ -252,7 +252,7 @@ static void on_fault(int number, siginfo_t *info, void *memory)
     siglongjmp(running.out, 1);
 }
 
-/* What others send, and what timers do: between cells it is nobody's, but for the guard's wish to end. */
+/* What others send, and what timers do: between cells it is nobody's, but for the supervisor's wish to end. */
 static void on_signal(int number, siginfo_t *info, void *memory)
 {
     if (running.active || number == SIGTERM || getpid() != running.process) on_fault(number, info, memory);

@@ -1,9 +1,9 @@
-/* kolo-worker begins here, as the guard: a small process between the kernel and the learner's code. It forks the
+/* kolo-worker begins here, as the supervisor: a small process between the kernel and the learner's code. It forks the
  * worker, reaps whatever a cell leaves behind, and ends everything when the kernel is gone. It never runs a learner's
  * code. Read first: protocol.h. */
 #define _GNU_SOURCE
 #include "worker/family.h"
-#include "worker/keeper.h"
+#include "worker/reaper.h"
 #include "worker/protocol.h"
 #include "worker/segments.h"
 #include "worker/watch.h"
@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-typedef struct guard {
+typedef struct supervisor {
     int kernel;        /* socket */
     int signals;       /* signalfd */
     uint64_t token;
@@ -35,10 +35,10 @@ typedef struct guard {
     char *segments;    /* the same, for Open MPI's shared memory; NULL: none */
     watch watch;
     bool cell_runs;    /* then it looks often at what the cells' processes hold */
-    bool below;        /* another guard of the session is above this one: that looks while no cell runs here */
+    bool below;        /* another supervisor of the session is above this one: that looks while no cell runs here */
     struct timespec next_look; /* CLOCK_MONOTONIC */
     char payload[MESSAGE_LIMIT];
-} guard;
+} supervisor;
 
 static bool signal_one(const relative *r, void *number)
 {
@@ -51,45 +51,45 @@ static bool signal_descendants(int number)
     return family_each(signal_one, &number);
 }
 
-static void report(guard *g, pid_t process, int status)
+static void report(supervisor *s, pid_t process, int status)
 {
-    message m = {.token = g->token, .kind = MESSAGE_ENDED, .number = process, .code = status};
-    message_send(g->kernel, &m, NULL, 0, NULL, 0);
+    message m = {.token = s->token, .kind = MESSAGE_ENDED, .number = process, .code = status};
+    message_send(s->kernel, &m, NULL, 0, NULL, 0);
 }
 
-/* A cell has made its parent its tracer: the guard wants no part in that. */
+/* A cell has made its parent its tracer: the supervisor wants no part in that. */
 static void let_go(pid_t process, int number)
 {
     ptrace(PTRACE_DETACH, process, NULL, (void *)(intptr_t)(number == SIGTRAP ? 0 : number));
 }
 
 /* Orphans are ours (subreaper); only the worker's end is news. */
-static void reap(guard *g)
+static void reap(supervisor *s)
 {
     int status;
     for (pid_t process; (process = waitpid(-1, &status, WNOHANG)) > 0;) {
         if (WIFSTOPPED(status)) let_go(process, WSTOPSIG(status));
-        if (process != g->worker || WIFSTOPPED(status)) continue;
-        g->worker = 0;
-        if (g->segments) folder_empty(g->segments);
-        report(g, process, status);
+        if (process != s->worker || WIFSTOPPED(status)) continue;
+        s->worker = 0;
+        if (s->segments) folder_empty(s->segments);
+        report(s, process, status);
     }
 }
 
 /* Ends all that descends from us: asked first, then killed, again and again, since processes fork. */
-static void sweep(guard *g, bool gently)
+static void sweep(supervisor *s, bool gently)
 {
     if (gently && signal_descendants(SIGTERM)) {
         for (int i = 0; i < 10 && signal_descendants(0); i++) {
-            reap(g);
+            reap(s);
             nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
         }
     }
     for (int i = 0; i < 100 && signal_descendants(SIGKILL); i++) {
-        reap(g);
+        reap(s);
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
-    reap(g);
+    reap(s);
 }
 
 static bool stop_one(const relative *r, void *worker)
@@ -99,41 +99,41 @@ static bool stop_one(const relative *r, void *worker)
 }
 
 /* Stopped first, since they multiply while they are killed; the worker is heard before. */
-static void end_family(guard *g)
+static void end_family(supervisor *s)
 {
-    for (int i = 0; i < 50 && family_each(stop_one, &g->worker); i++) continue;
-    if (g->worker > 0) kill(g->worker, SIGNAL_LAST_WORDS);
+    for (int i = 0; i < 50 && family_each(stop_one, &s->worker); i++) continue;
+    if (s->worker > 0) kill(s->worker, SIGNAL_LAST_WORDS);
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     pid_t nobody = 0;
     for (int i = 0; i < 50 && family_each(stop_one, &nobody); i++) continue;
-    sweep(g, false);
+    sweep(s, false);
 }
 
 enum { IDLE_LOOK = 500 }; /* ms between two looks while no cell runs: what is in the background is slow, or seldom */
 
 /* Tells the kernel why before it does it. */
-static void look_after(guard *g)
+static void look_after(supervisor *s)
 {
     char sentence[200];
     pid_t large;
-    clock_gettime(CLOCK_MONOTONIC, &g->next_look);
-    long delay = watch_delay(&g->watch);
-    g->next_look.tv_nsec += 1000000L * (g->cell_runs || delay > IDLE_LOOK || g->watch.close ? delay : IDLE_LOOK);
-    if (!watch_look(&g->watch, g->worker, sentence, sizeof sentence, &large)) return;
-    message m = {.token = g->token, .kind = MESSAGE_CULLED};
-    message_send(g->kernel, &m, sentence, strlen(sentence) + 1, NULL, 0);
+    clock_gettime(CLOCK_MONOTONIC, &s->next_look);
+    long delay = watch_delay(&s->watch);
+    s->next_look.tv_nsec += 1000000L * (s->cell_runs || delay > IDLE_LOOK || s->watch.close ? delay : IDLE_LOOK);
+    if (!watch_look(&s->watch, s->worker, sentence, sizeof sentence, &large)) return;
+    message m = {.token = s->token, .kind = MESSAGE_CULLED};
+    message_send(s->kernel, &m, sentence, strlen(sentence) + 1, NULL, 0);
     if (large) kill(large, SIGKILL);
-    else end_family(g);
-    g->next_look.tv_nsec += 300000000; /* what has been ended takes its time to give its memory back */
+    else end_family(s);
+    s->next_look.tv_nsec += 300000000; /* what has been ended takes its time to give its memory back */
 }
 
 /* Milliseconds, as poll() takes them. */
-static int until_next_look(const guard *g)
+static int until_next_look(const supervisor *s)
 {
-    if (g->below && !g->cell_runs) return -1;
+    if (s->below && !s->cell_runs) return -1;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    long left = (g->next_look.tv_sec - now.tv_sec) * 1000 + (g->next_look.tv_nsec - now.tv_nsec) / 1000000;
+    long left = (s->next_look.tv_sec - now.tv_sec) * 1000 + (s->next_look.tv_nsec - now.tv_nsec) / 1000000;
     return left > 0 ? (int)left : 0;
 }
 
@@ -172,7 +172,7 @@ static void offer_to_the_system(void)
     close(file);
 }
 
-static void become_worker(guard *g, const int *descriptors)
+static void become_worker(supervisor *s, const int *descriptors)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -182,24 +182,24 @@ static void become_worker(guard *g, const int *descriptors)
     offer_to_the_system();
     bound_processes();
     setsid();
-    if (g->segments) setenv("KOLORUN_SEGMENTS", g->segments, 1);
-    for (char *at = g->payload; *at; at += strlen(at) + 1) putenv(strdup(at));
-    close(g->kernel);
-    close(g->signals);
-    exit(worker_main(g->token, descriptors));
+    if (s->segments) setenv("KOLORUN_SEGMENTS", s->segments, 1);
+    for (char *at = s->payload; *at; at += strlen(at) + 1) putenv(strdup(at));
+    close(s->kernel);
+    close(s->signals);
+    exit(worker_main(s->token, descriptors));
 }
 
-static void start_worker(guard *g, const int *descriptors)
+static void start_worker(supervisor *s, const int *descriptors)
 {
     pid_t process = fork();
-    if (process == 0) become_worker(g, descriptors);
-    g->worker = process > 0 ? process : 0;
-    message m = {.token = g->token, .kind = MESSAGE_STARTED, .number = process};
-    message_send(g->kernel, &m, NULL, 0, NULL, 0);
+    if (process == 0) become_worker(s, descriptors);
+    s->worker = process > 0 ? process : 0;
+    message m = {.token = s->token, .kind = MESSAGE_STARTED, .number = process};
+    message_send(s->kernel, &m, NULL, 0, NULL, 0);
 }
 
-/* Below the guard, so that whatever ends the worker's family ends the debugger too. */
-static void become_debugger(guard *g, int socket)
+/* Below the supervisor, so that whatever ends the worker's family ends the debugger too. */
+static void become_debugger(supervisor *s, int socket)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -210,30 +210,30 @@ static void become_debugger(guard *g, int socket)
     dup2(socket, 0);
     dup2(socket, 1);
     if (nowhere >= 0) dup2(nowhere, 2);
-    close(g->kernel);
+    close(s->kernel);
     execlp("lldb-dap-19", "lldb-dap-19", "--repl-mode", "variable", NULL);
     _exit(127);
 }
 
-static void start_debugger(guard *g, const int *descriptors)
+static void start_debugger(supervisor *s, const int *descriptors)
 {
-    if (fork() == 0) become_debugger(g, descriptors[0]);
+    if (fork() == 0) become_debugger(s, descriptors[0]);
 }
 
-static bool serve(guard *g)
+static bool serve(supervisor *s)
 {
     message m;
     int descriptors[MESSAGE_DESCRIPTORS];
-    ssize_t size = message_receive(g->kernel, g->token, &m, g->payload, descriptors);
+    ssize_t size = message_receive(s->kernel, s->token, &m, s->payload, descriptors);
     if (size == MESSAGE_GONE) return false;
     if (size < 0) return true;
-    if (m.kind == MESSAGE_START) start_worker(g, descriptors);
+    if (m.kind == MESSAGE_START) start_worker(s, descriptors);
     if (m.kind == MESSAGE_WATCH) {
-        g->cell_runs = m.number != 0;
-        clock_gettime(CLOCK_MONOTONIC, &g->next_look);
+        s->cell_runs = m.number != 0;
+        clock_gettime(CLOCK_MONOTONIC, &s->next_look);
     }
-    if (m.kind == MESSAGE_DEBUGGER) start_debugger(g, descriptors);
-    if (m.kind == MESSAGE_SWEEP) sweep(g, m.number != 0);
+    if (m.kind == MESSAGE_DEBUGGER) start_debugger(s, descriptors);
+    if (m.kind == MESSAGE_SWEEP) sweep(s, m.number != 0);
     for (size_t i = 0; i < MESSAGE_DESCRIPTORS; i++) {
         if (descriptors[i] >= 0) close(descriptors[i]);
     }
@@ -241,13 +241,13 @@ static bool serve(guard *g)
 }
 
 /* A rank's are where its launcher says. */
-static void open_segments(guard *g)
+static void open_segments(supervisor *s)
 {
     if (getenv("OMPI_MCA_btl_vader_backing_directory")) return;
-    g->segments = segments_folder(g->trash);
-    if (g->segments && segments_make(g->segments)) return;
-    free(g->segments);
-    g->segments = NULL;
+    s->segments = segments_folder(s->trash);
+    if (s->segments && segments_make(s->segments)) return;
+    free(s->segments);
+    s->segments = NULL;
 }
 
 /* Descriptors that the kernel's own process had open are no business of a cell's. */
@@ -263,13 +263,13 @@ int main(int argc, char **argv)
         fputs("kolo-worker is started by kolo-kernel, of the same version\n", stderr);
         return EXIT_OTHER_VERSION;
     }
-    static guard g;
-    g.kernel = atoi(argv[1]);
-    g.trash = argv[2];
-    g.below = !strcmp(argv[4], "below");
-    if (g.kernel < 3 || recv(g.kernel, &g.token, sizeof g.token, 0) != sizeof g.token) return 1;
-    close_strangers(g.kernel);
-    if (!g.below) keep_guard(g.kernel, g.trash);
+    static supervisor s;
+    s.kernel = atoi(argv[1]);
+    s.trash = argv[2];
+    s.below = !strcmp(argv[4], "below");
+    if (s.kernel < 3 || recv(s.kernel, &s.token, sizeof s.token, 0) != sizeof s.token) return 1;
+    close_strangers(s.kernel);
+    if (!s.below) fork_supervisor(s.kernel, s.trash);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     setsid();
     go_first();
@@ -278,20 +278,20 @@ int main(int argc, char **argv)
     sigprocmask(SIG_SETMASK, &watched, NULL);
     sigemptyset(&watched);
     sigaddset(&watched, SIGCHLD);
-    g.signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
-    watch_open(&g.watch);
-    open_segments(&g);
-    struct pollfd ready[2] = {{g.kernel, POLLIN, 0}, {g.signals, POLLIN, 0}};
+    s.signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    watch_open(&s.watch);
+    open_segments(&s);
+    struct pollfd ready[2] = {{s.kernel, POLLIN, 0}, {s.signals, POLLIN, 0}};
     for (bool open = true; open;) {
-        if (poll(ready, 2, until_next_look(&g)) < 0 && errno != EINTR) break;
+        if (poll(ready, 2, until_next_look(&s)) < 0 && errno != EINTR) break;
         struct signalfd_siginfo ignored;
-        while (read(g.signals, &ignored, sizeof ignored) > 0) continue;
-        reap(&g);
-        if (until_next_look(&g) == 0) look_after(&g);
-        if (ready[0].revents) open = serve(&g);
+        while (read(s.signals, &ignored, sizeof ignored) > 0) continue;
+        reap(&s);
+        if (until_next_look(&s) == 0) look_after(&s);
+        if (ready[0].revents) open = serve(&s);
     }
-    sweep(&g, false);
-    folder_delete(g.segments);
-    folder_delete(g.trash);
+    sweep(&s, false);
+    folder_delete(s.segments);
+    folder_delete(s.trash);
     return 0;
 }

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "worker/keeper.h"
+#include "worker/reaper.h"
 #include "worker/family.h"
 #include "worker/segments.h"
 
@@ -38,7 +38,7 @@ static void delete_folders(const char *folder)
     free(segments);
 }
 
-/* A kernel that lives has heard of the guard's end too, and ends the keeper before it starts another guard. */
+/* A kernel that lives has heard of the supervisor's end too, and ends the reaper before it starts another supervisor. */
 static void follow(pid_t kernel, const char *folder)
 {
     end_what_is_left();
@@ -46,13 +46,13 @@ static void follow(pid_t kernel, const char *folder)
     if (getppid() != kernel) delete_folders(folder);
 }
 
-void keep_guard(int socket, const char *folder)
+void fork_supervisor(int socket, const char *folder)
 {
     pid_t kernel = getppid(), ended;
     int status = 0;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    pid_t guard = fork();
-    if (guard <= 0) return; /* without a keeper, if it has to be */
+    pid_t supervisor = fork();
+    if (supervisor <= 0) return; /* without a reaper, if it has to be */
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
@@ -61,9 +61,9 @@ void keep_guard(int socket, const char *folder)
     for (;;) {
         ended = waitpid(-1, &status, WUNTRACED);
         if (ended < 0 && errno != EINTR) break;
-        if (ended == guard && WIFSTOPPED(status))
-            kill(guard, SIGCONT); /* by a cell, which a stopped guard cannot end */
-        else if (ended == guard) break;
+        if (ended == supervisor && WIFSTOPPED(status))
+            kill(supervisor, SIGCONT); /* by a cell, which a stopped supervisor cannot end */
+        else if (ended == supervisor) break;
     }
     if (WIFSIGNALED(status)) follow(kernel, folder);
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
