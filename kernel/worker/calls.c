@@ -1,7 +1,7 @@
 /* What compiled cells call: programs of a shell line, and the calls of the C library that would end the worker.
  * Read first: worker.h. */
 #define _GNU_SOURCE
-#include "worker/real.h"
+#include "worker/interposed.h"
 #include "worker/worker.h"
 
 #include <assert.h>
@@ -107,9 +107,9 @@ int at_quick_exit(void (*function)(void))
     return 0;
 }
 
-REAL(exit);
-REAL(_exit);
-REAL(quick_exit);
+INTERPOSED(exit);
+INTERPOSED(_exit);
+INTERPOSED(quick_exit);
 
 /* The cell ends, and its process lives on, where the frames allow it. */
 static void leave(int code)

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "worker/checks.h"
 #include "worker/heap.h"
-#include "worker/real.h"
+#include "worker/interposed.h"
 #include "worker/walk.h"
 #include "worker/worker.h"
 
@@ -55,7 +55,7 @@ void add_null_words(void)
     for (int i = 0; i < 2; i++) running.frames[running.frames_size++] = 0; /* no offset, no symbol */
 }
 
-REAL(fopen);
+INTERPOSED(fopen);
 
 FILE *fopen(const char *restrict path, const char *restrict mode)
 {

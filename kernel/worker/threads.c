@@ -1,7 +1,7 @@
 /* Calls that would end the thread on which cells run, jump to where nothing is, or share the cell's stack with a child.
  * Read first: worker.h. */
 #define _GNU_SOURCE
-#include "worker/real.h"
+#include "worker/interposed.h"
 #include "worker/worker.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ static void *begin(void *memory)
     return b.function(b.argument);
 }
 
-REAL(pthread_create);
+INTERPOSED(pthread_create);
 
 /* Each thread hears of its own stack's overflow on another one. */
 int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*function)(void *), void *argument)
@@ -57,7 +57,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*functio
     return failed;
 }
 
-REAL(pthread_exit);
+INTERPOSED(pthread_exit);
 
 /* At the end of main() it lets the other threads go on: so it does at the end of a cell. */
 void pthread_exit(void *result)
@@ -67,7 +67,7 @@ void pthread_exit(void *result)
     __builtin_unreachable();
 }
 
-REAL(pthread_cancel);
+INTERPOSED(pthread_cancel);
 
 int pthread_cancel(pthread_t thread)
 {
@@ -124,7 +124,7 @@ static _Noreturn void jump(struct __jmp_buf_tag *place, int value, void *here, c
 #undef longjmp
 #undef _longjmp
 #undef siglongjmp
-REAL(longjmp);
+INTERPOSED(longjmp);
 
 void longjmp(struct __jmp_buf_tag place[1], int value)
 {

@@ -1,12 +1,12 @@
 /* The worker exports functions of the C library under their own names: cells and the libraries they load find the
- * worker's first. REAL(name) makes real_name(), the function behind it, looked up before any cell runs: a lookup in a
- * signal handler or in a forked child could wait for a lock for ever. */
-#ifndef KERNEL_WORKER_REAL_H
-#define KERNEL_WORKER_REAL_H
+ * worker's first. INTERPOSED(name) makes real_name(), the function behind it. That is looked up before any cell runs: a
+ * lookup in a signal handler or in a forked child could wait for a lock for ever. */
+#ifndef KERNEL_WORKER_INTERPOSED_H
+#define KERNEL_WORKER_INTERPOSED_H
 
 #include <dlfcn.h>
 
-#define REAL(name)                                                                                                     \
+#define INTERPOSED(name)                                                                                               \
     static __typeof__(&name) real_##name(void)                                                                         \
     {                                                                                                                  \
         static __typeof__(&name) found;                                                                                \
