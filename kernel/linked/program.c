@@ -60,9 +60,9 @@ static bool stack_is_full(uintptr_t address, uintptr_t stack)
     return ended || (address < stack + PAGE && address + NEAR > stack);
 }
 
-typedef struct walk {
+typedef struct unwound {
     int file, count;
-} walk;
+} unwound;
 
 /* dprintf() would ask for memory, which is perhaps what is broken. */
 static void write_number(int file, const char *format, unsigned long number)
@@ -74,7 +74,7 @@ static void write_number(int file, const char *format, unsigned long number)
 
 static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *closure)
 {
-    walk *w = closure;
+    unwound *w = closure;
     int before = 0;
     uintptr_t at = _Unwind_GetIPInfo(context, &before);
     if (at && is_own(at)) {
@@ -87,18 +87,19 @@ static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *closure)
 /* The first that dies is told of: of several ranks, and of a program and its children. */
 static void take_note(int number, int why, uintptr_t address)
 {
-    walk w = {.file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+    unwound w = {.file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
     if (w.file < 0) return;
     write_number(w.file, "%lu", (unsigned long)number);
     write_number(w.file, " %lu", (unsigned long)why);
     write_number(w.file, " %lx", address);
     if (why != PROGRAM_SMASHED) _Unwind_Backtrace(visit, &w);
-    else write_number(w.file, " %lx", address - 1 - base); /* beyond it nothing can be walked */
+    else write_number(w.file, " %lx", address - 1 - base); /* the frames above cannot be unwound */
     if (*detail && write(w.file, detail, strlen(detail)) < 0) errno = 0;
     close(w.file);
 }
 
-/* Where the walk through the frames begins: a call through a bad pointer has led nowhere, its caller is known. */
+/* Sets where unwinding begins. A call through a bad pointer has left a program counter outside of any function, and the
+ * caller's address is on the stack. */
 static void settle(ucontext_t *context, uintptr_t address)
 {
 #if defined(__x86_64__)

@@ -72,7 +72,7 @@ void kolo_cell_undefined(const char *name)
 void __stack_chk_fail(void);
 void __stack_chk_fail(void)
 {
-    running.smashed = 1; /* to walk such a stack may end in a fault */
+    running.smashed = 1; /* unwinding such a stack may end in a fault */
     running.missing = "this function has written beyond the end of one of its arrays, over its own stack frame";
     leave_refused(STATUS_REFUSED);
 }

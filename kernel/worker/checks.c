@@ -4,7 +4,7 @@
 #include "worker/checks.h"
 #include "worker/heap.h"
 #include "worker/interposed.h"
-#include "worker/walk.h"
+#include "worker/unwind.h"
 #include "worker/worker.h"
 
 #include <dlfcn.h>

@@ -6,7 +6,7 @@
 #include "worker/clock.h"
 #include "worker/heap.h"
 #include "worker/overflow.h"
-#include "worker/walk.h"
+#include "worker/unwind.h"
 #include "worker/worker.h"
 
 #include <dlfcn.h>
@@ -54,7 +54,7 @@ static uintptr_t settle_program_counter(ucontext_t *context, const void *address
 
 static bool safe_to_leave(uintptr_t start)
 {
-    walk w = look_back(start);
+    unwound w = unwind_stack(start);
     return may_leave(&w);
 }
 
@@ -134,21 +134,22 @@ static bool came_to_the_bar(const ucontext_t *context)
     if (!barred_page || page_of(at) != barred_page) return false;
     unbar();
     if (!on_cell_thread()) return true;
-    walk w = look_back(at);
+    unwound w = unwind_stack(at);
     if (!may_leave(&w)) return true;
     running.status = barred_for;
     running.address = (void *)w.cells;
     siglongjmp(running.out, 1);
 }
 
-/* A walk through a memory that has been written over may never end. Its limit is one of its thread's own time, since on
- * a busy machine a sound walk may take long; one that waits for a lock uses none, and has a second limit. */
-enum { WALK_LIMIT = 2, WAIT_LIMIT = 60 /* seconds */ };
+/* Unwinding a stack that has been written over may never end. The first limit is the thread's own processor time, since
+ * on a busy machine a sound stack may take long. A thread that waits for a lock uses no processor time: the second limit
+ * is one of the clock. */
+enum { UNWIND_LIMIT = 2, WAIT_LIMIT = 60 /* seconds */ };
 static struct {
     volatile sig_atomic_t signal;
     clockid_t clock;
     double used, begun;
-} walking;
+} unwinding;
 
 static void look_in(int seconds)
 {
@@ -158,32 +159,32 @@ static void look_in(int seconds)
 static void on_late(int number)
 {
     (void)number;
-    bool late = seconds_on(walking.clock) - walking.used >= WALK_LIMIT ||
-                seconds_on(CLOCK_MONOTONIC) - walking.begun >= WAIT_LIMIT;
+    bool late = seconds_on(unwinding.clock) - unwinding.used >= UNWIND_LIMIT ||
+                seconds_on(CLOCK_MONOTONIC) - unwinding.begun >= WAIT_LIMIT;
     if (!late) {
         look_in(1);
         return;
     }
     running.frames_size = 0;
-    die_of(walking.signal, NULL);
+    die_of(unwinding.signal, NULL);
 }
 
-static void limit_walk(int number)
+static void limit_unwinding(int number)
 {
     sigset_t alarm;
-    walking.signal = number;
-    if (pthread_getcpuclockid(pthread_self(), &walking.clock) != 0) walking.clock = CLOCK_PROCESS_CPUTIME_ID;
-    walking.used = seconds_on(walking.clock);
-    walking.begun = seconds_on(CLOCK_MONOTONIC);
+    unwinding.signal = number;
+    if (pthread_getcpuclockid(pthread_self(), &unwinding.clock) != 0) unwinding.clock = CLOCK_PROCESS_CPUTIME_ID;
+    unwinding.used = seconds_on(unwinding.clock);
+    unwinding.begun = seconds_on(CLOCK_MONOTONIC);
     sigemptyset(&alarm);
     sigaddset(&alarm, SIGALRM);
     take_signal(SIGALRM, &(struct sigaction){.sa_handler = on_late, .sa_flags = SA_ONSTACK});
     pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
-    look_in(WALK_LIMIT);
+    look_in(UNWIND_LIMIT);
 }
 
 /* The stack is full in a library's function, which must not be left: it finishes on a reserve. */
-static bool put_off(const walk *w)
+static bool put_off(const unwound *w)
 {
     if (!w->unsafe || w->foreign || barred_page || !on_cell_thread() || !overflow_reserve()) return false;
     bar(w->cell, STATUS_OVERFLOW);
@@ -232,8 +233,8 @@ static void on_fault(int number, siginfo_t *info, void *memory)
         running.missing = of_heap;
     }
     bool full = (number == SIGSEGV || number == SIGBUS) && overflow_happened(context, address);
-    limit_walk(number);
-    walk w = look_back(settle_program_counter(context, number == SIGSEGV ? address : NULL));
+    limit_unwinding(number);
+    unwound w = unwind_stack(settle_program_counter(context, number == SIGSEGV ? address : NULL));
     setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
     if (number == SIGSEGV && (uintptr_t)address < NULL_PAGE) add_null_words();
     if (full && put_off(&w)) {
@@ -301,7 +302,7 @@ static void on_interrupt(int number, siginfo_t *info, void *memory)
     if (running.active && running.program) {
         interrupt_program();
     } else if (running.active && in_a_file(program_counter(memory))) {
-        walk w = look_back(program_counter(memory));
+        unwound w = unwind_stack(program_counter(memory));
         if (may_leave(&w)) {
             running.status = STATUS_INTERRUPTED;
             siglongjmp(running.out, 1);
@@ -315,7 +316,7 @@ void step_out_prepare(void)
 {
     void *stop = dlsym(RTLD_DEFAULT, "kolo_request_stop");
     request_stop = (void (*)(void))(uintptr_t)stop;
-    walk_prepare();
+    unwind_prepare();
     overflow_take_handler_stack();
     unbar();
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};

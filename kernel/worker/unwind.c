@@ -1,6 +1,6 @@
-/* Whose each frame of the stack is, and which calls of the C library hold nothing. See walk.h. */
+/* Whose each frame of the stack is, and which calls of the C library hold nothing. See unwind.h. */
 #define _GNU_SOURCE
-#include "worker/walk.h"
+#include "worker/unwind.h"
 #include "worker/worker.h"
 
 #include <dlfcn.h>
@@ -147,7 +147,7 @@ static uintptr_t called_from(uintptr_t back)
 
 /* The run of library frames that ends at this frame of the cell's. A callee without a name is a string function's
  * variant for this CPU, which holds nothing. */
-static void end_library_run(walk *w, uintptr_t at)
+static void end_library_run(unwound *w, uintptr_t at)
 {
     if (!w->library_depth) return;
     uintptr_t callee = called_from(at + 1);
@@ -161,7 +161,7 @@ static void end_library_run(walk *w, uintptr_t at)
     w->library_depth = 0;
 }
 
-static void judge(walk *w, uintptr_t at)
+static void judge(unwound *w, uintptr_t at)
 {
     Dl_info info;
     if (at == w->last && !w->library_depth) {
@@ -205,7 +205,7 @@ static void remember(uintptr_t at)
 
 static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *closure)
 {
-    walk *w = closure;
+    unwound *w = closure;
     int before = 0;
     uintptr_t at = _Unwind_GetIPInfo(context, &before);
     if (!w->started) {
@@ -222,20 +222,20 @@ static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *closure)
     return w->reached_entry || enough || endless ? _URC_END_OF_STACK : _URC_NO_REASON;
 }
 
-walk look_back(uintptr_t start)
+unwound unwind_stack(uintptr_t start)
 {
-    walk w = {.start = start, .started = !start};
+    unwound w = {.start = start, .started = !start};
     running.frames_size = 0;
     _Unwind_Backtrace(visit, &w);
     return w;
 }
 
-bool may_leave(const walk *w)
+bool may_leave(const unwound *w)
 {
     return w->reached_entry && !w->unsafe;
 }
 
-void walk_prepare(void)
+void unwind_prepare(void)
 {
     if (!running.frames) running.frames = malloc(FRAMES_SIZE);
     cells_folder();
