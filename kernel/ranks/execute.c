@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const double GRACE = 0.3, /* seconds that other ranks have to fail of the same, or to say their last words */
-    WHERE_AFTER = 0.5, /* after an interrupt, before the ranks' own supervisors end what cannot be stepped out of */
+    WHERE_AFTER = 0.5, /* after an interrupt, before the ranks' own supervisors end what does not recover */
     INTERRUPT_LIMIT = 2.3, REMARK_AFTER = 5;
 
 typedef struct course {
@@ -204,7 +204,7 @@ static void note_finished(course *c)
     else if (c->first_finished == 0 && running_count(c->r) < chosen) c->first_finished = seconds_now();
 }
 
-/* A rank in a call of MPI waits for those that have failed, and cannot be stepped out of. */
+/* A rank in a call of MPI waits for those that have failed, and cannot recover. */
 static bool any_in_mpi(const ranks *r)
 {
     for (int i = 0; i < r->count; i++) {
@@ -222,7 +222,7 @@ static bool any_asked_where(const ranks *r)
     return false;
 }
 
-/* A rank has failed and could be stepped out of: the others are interrupted, so that all keep their variables. True
+/* A rank has failed and recovered: the others are interrupted, so that all keep their variables. True
  * when there is nothing left to wait for. */
 static bool spared(course *c)
 {

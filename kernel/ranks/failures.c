@@ -140,7 +140,7 @@ bool ranks_failed(ranks *r, result *why)
     return true;
 }
 
-/* An interrupt that every rank could be stepped out of leaves the job as it is. */
+/* An interrupt from which every rank has recovered leaves the job as it is. */
 result ranks_interrupted(ranks *r)
 {
     bool stuck = false, *which = need_zeroed((size_t)r->count);

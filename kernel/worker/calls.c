@@ -115,7 +115,7 @@ INTERPOSED(quick_exit);
 static void leave(int code)
 {
     if (getpid() != running.process) return;
-    if (gettid() == running.process) step_out_of_call(STATUS_EXIT, code);
+    if (gettid() == running.process) recover_from_call(STATUS_EXIT, code);
     else record_frames();
     last_words(STATUS_EXIT, code, NULL);
 }
@@ -152,7 +152,7 @@ void quick_exit(int code)
 void abort(void)
 {
     raise(SIGABRT);
-    step_out_of_call(STATUS_SIGNAL, SIGABRT);
+    recover_from_call(STATUS_SIGNAL, SIGABRT);
     record_frames();
     die_of(SIGABRT, NULL);
     _exit(128 + SIGABRT);

@@ -121,7 +121,7 @@ static void restore_signals(void)
     sigset_t none;
     sigemptyset(&none);
     pthread_sigmask(SIG_SETMASK, &none, NULL);
-    step_out_prepare();
+    recover_prepare();
 }
 
 /* A working folder that is gone would make the simplest program complain. */

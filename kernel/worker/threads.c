@@ -62,7 +62,7 @@ INTERPOSED(pthread_exit);
 /* At the end of main() it lets the other threads go on: so it does at the end of a cell. */
 void pthread_exit(void *result)
 {
-    if (on_cell_thread()) step_out_of_call(STATUS_RETURNED, 0);
+    if (on_cell_thread()) recover_from_call(STATUS_RETURNED, 0);
     real_pthread_exit()(result);
     __builtin_unreachable();
 }
@@ -72,7 +72,7 @@ INTERPOSED(pthread_cancel);
 int pthread_cancel(pthread_t thread)
 {
     if (getpid() != running.process || !pthread_equal(thread, running.thread)) return real_pthread_cancel()(thread);
-    if (on_cell_thread()) step_out_of_call(STATUS_RETURNED, 0);
+    if (on_cell_thread()) recover_from_call(STATUS_RETURNED, 0);
     return EPERM; /* from another thread: the cell's own is needed for the next cell */
 }
 

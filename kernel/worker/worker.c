@@ -113,7 +113,7 @@ static void look_at_heap(void)
     running.status = STATUS_REFUSED;
 }
 
-/* The one place from which cells are entered and to which they are stepped out. */
+/* The one place from which cells are entered, and to which recover.c returns. */
 void kolo_cell_enter(cell_function function, char *const *arguments);
 __attribute__((noinline)) void kolo_cell_enter(cell_function function, char *const *arguments)
 {

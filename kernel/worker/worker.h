@@ -39,11 +39,11 @@ extern running_cell running;
 /* Does a cell run, and on the thread that calls? worker.c */
 bool on_cell_thread(void);
 
-/* step_out.c: signal handlers on their own stack; they leave a faulty cell where that is safe. */
-void step_out_prepare(void);
+/* recover.c: signal handlers on a stack of their own. They leave a faulty cell where that is safe. */
+void recover_prepare(void);
 /* Called from the cell's thread: leaves the cell with this status when every frame above allows it; returns otherwise.
  */
-void step_out_of_call(int status, int code);
+void recover_from_call(int status, int code);
 /* Notes the frames seen from here, and says whether the cell could be left. */
 bool record_frames(void);
 /* Tells the kernel how the process is about to end. */

@@ -263,7 +263,7 @@ def test_interrupt_of_collective_calls_without_end(four):
     outcome = four.run("%%ranks\nfor (;;) {\n    int s;\n    MPI_Allreduce(&rank, &s, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);\n}",
                        interrupt_after=0.5)
     assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and outcome.seconds <= 3
-    if "starts them again" in outcome.error:  # else all were between two calls, and stepped out of
+    if "starts them again" in outcome.error:  # else all were between two calls, and recovered
         ended(four, outcome, "in MPI_Allreduce at In[", "]:4")
 
 

@@ -1,7 +1,7 @@
-/* Faults and interrupts of a cell. The handler steps out of the cell, back to enter(), only where nothing is left
- * broken behind: every frame up to the cell's entry is the cell's own code, or a call of the C library that holds
- * nothing (or holds only a stream's lock, which is released). Otherwise an interrupt tries again later, and a fault
- * ends the worker. Read first: worker.h. */
+/* Recovers from faults and interrupts of a cell. The handler jumps back to kolo_cell_enter() only where that leaves
+ * nothing broken: every frame up to the cell's entry is the cell's own code, or a call of the C library that holds
+ * nothing (or holds only a stream's lock, which is released). Otherwise an interrupt is tried again later, and a fault
+ * ends the worker. Read first: worker.h, unwind.h. */
 #define _GNU_SOURCE
 #include "worker/clock.h"
 #include "worker/heap.h"
@@ -63,7 +63,7 @@ bool record_frames(void)
     return safe_to_leave(0);
 }
 
-void step_out_of_call(int status, int code)
+void recover_from_call(int status, int code)
 {
     if (!on_cell_thread() || !safe_to_leave(0)) return;
     running.status = status;
@@ -73,7 +73,7 @@ void step_out_of_call(int status, int code)
 
 void leave_refused(int status)
 {
-    step_out_of_call(status, 0);
+    recover_from_call(status, 0);
     record_frames();
     die_refused(status, SIGABRT, NULL);
     _exit(128 + SIGABRT);
@@ -312,7 +312,7 @@ static void on_interrupt(int number, siginfo_t *info, void *memory)
     errno = saved;
 }
 
-void step_out_prepare(void)
+void recover_prepare(void)
 {
     void *stop = dlsym(RTLD_DEFAULT, "kolo_request_stop");
     request_stop = (void (*)(void))(uintptr_t)stop;
