@@ -42,7 +42,7 @@ WORKER_SRC  := $(wildcard kernel/worker/*.c) kernel/ranks/join.c
 RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c kernel/worker_process.c kernel/output.c \
                kernel/display.c kernel/waiting.c kernel/patience.c kernel/exit_status.c kernel/cells/text.c \
                kernel/worker/protocol.c kernel/worker/family.c kernel/worker/segments.c
-KERNEL_SRC  := $(wildcard $(addprefix kernel/,*.c $(addsuffix /*.c,cells mistakes values help export magics debug widgets))) \
+KERNEL_SRC  := $(wildcard $(addprefix kernel/,*.c $(addsuffix /*.c,cells diagnostics values help export magics debug widgets))) \
                $(filter-out kernel/ranks/rank.c kernel/ranks/join.c,$(wildcard kernel/ranks/*.c)) \
                kernel/worker/protocol.c kernel/worker/family.c kernel/worker/segments.c
 JUPYTER_SRC := $(wildcard kernel/jupyter/*.cpp)
@@ -240,8 +240,8 @@ $(BUILD)/tests/kernel/worker/protocol_test: $(call object,kernel/worker/protocol
 $(BUILD)/tests/kernel/ranks/wire_test: $(call object,kernel/ranks/wire.c kernel/cells/text.c)
 $(BUILD)/tests/kernel/ranks/wire_test: LIBRARIES = -lzmq
 
-$(BUILD)/tests/kernel/mistakes/distributed_test: EXTRA = -Ikernel -isystem $(LLVM)/include
-$(BUILD)/tests/kernel/mistakes/distributed_test: $(call object,$(addprefix kernel/,mistakes/distributed.c mistakes/add.c \
+$(BUILD)/tests/kernel/diagnostics/distributed_test: EXTRA = -Ikernel -isystem $(LLVM)/include
+$(BUILD)/tests/kernel/diagnostics/distributed_test: $(call object,$(addprefix kernel/,diagnostics/distributed.c diagnostics/add.c \
     $(addprefix cells/,text.c lexer.c split.c declare.c symbols.c)))
 
 # A test that does not compile is a failed test: -k, and the runner finds its program missing. exec, so that a signal to
@@ -273,7 +273,7 @@ carry: build cuda $(SHIM_TESTS)  ## build/carry: what a machine with a GPU and n
 
 # Fuzzers, clang's: of what reads a learner's text, and of what reads files. What they search is built for them, the
 # rest is as it is.
-FUZZED_SRC   := $(wildcard kernel/cells/*.c kernel/mistakes/*.c kernel/magics/*.c) kernel/help/help.c
+FUZZED_SRC   := $(wildcard kernel/cells/*.c kernel/diagnostics/*.c kernel/magics/*.c) kernel/help/help.c
 FUZZED_LIB   := $(wildcard ext/data/*.c ext/layers/*.c ext/link/*.c ext/saving/*.c) \
                 $(filter-out ext/whatif/main.c,$(wildcard ext/whatif/*.c)) ext/show/trace.c \
                 $(addprefix ext/core/,crc32c.c utf8.c) $(addprefix ext/model/,model.c graph.c)

@@ -4,7 +4,7 @@
 #include "build.h"
 #include "cells/conditionals.h"
 #include "cells/expand.h"
-#include "mistakes/link_words.h"
+#include "diagnostics/link_words.h"
 #include "cells/needs.h"
 #include "cells/packing.h"
 #include "cells/spelling.h"

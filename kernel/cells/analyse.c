@@ -1,6 +1,6 @@
 #include "cells/analyse.h"
 #include "cells/lexer.h"
-#include "mistakes/standard.h"
+#include "diagnostics/standard.h"
 
 #include <stdlib.h>
 #include <string.h>

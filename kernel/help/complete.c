@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "help/complete.h"
 #include "cells/lexer.h"
-#include "mistakes/nearest.h"
+#include "diagnostics/nearest.h"
 #include "magics/magics.h"
 #include "lock.h"
 

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "help/help.h"
-#include "mistakes/nearest.h"
-#include "mistakes/standard.h"
+#include "diagnostics/nearest.h"
+#include "diagnostics/standard.h"
 #include "help/help_page.h"
 #include "magics/magics.h"
 

@@ -1,6 +1,6 @@
 /* Help for macros: the preprocessor itself is asked what one is and what it becomes. See help_page.h. */
 #define _GNU_SOURCE
-#include "mistakes/standard.h"
+#include "diagnostics/standard.h"
 #include "help/help_page.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "help/help_page.h"
-#include "mistakes/standard.h"
+#include "diagnostics/standard.h"
 #include "sources.h"
 
 #include <ctype.h>

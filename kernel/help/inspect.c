@@ -1,6 +1,6 @@
 /* Shift-Tab: what stands under the cursor. Read first: help.h, help_page.h. */
 #define _GNU_SOURCE
-#include "mistakes/nearest.h"
+#include "diagnostics/nearest.h"
 #include "help/help.h"
 #include "help/help_page.h"
 #include "lock.h"

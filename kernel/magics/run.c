@@ -1,7 +1,7 @@
 /* %%run: the cell is a whole program. Compiled with the flags that make <kolo.h> and <mpi.h> work, then run, on N ranks
  * under kolorun with -np. See magics.h. */
 #define _GNU_SOURCE
-#include "mistakes/link_words.h"
+#include "diagnostics/link_words.h"
 #include "cells/split.h"
 #include "magics/magics.h"
 #include "lock.h"

@@ -1,10 +1,10 @@
 #define _GNU_SOURCE
-#include "mistakes/diagnose.h"
-#include "mistakes/excerpt.h"
-#include "mistakes/finding.h"
-#include "mistakes/hints.h"
-#include "mistakes/library_calls.h"
-#include "mistakes/nearest.h"
+#include "diagnostics/diagnose.h"
+#include "diagnostics/excerpt.h"
+#include "diagnostics/diagnostic.h"
+#include "diagnostics/hints.h"
+#include "diagnostics/library_calls.h"
+#include "diagnostics/nearest.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,14 +83,14 @@ static void print_one(renderer *r, CXDiagnostic d, const place *at, enum CXDiagn
 
 /* Notes that say nothing here: how to silence a warning, what the hint says as well, where a word stands that was only
  * like the one written. */
-static bool idle_note(const finding *f, const char *message)
+static bool idle_note(const diagnostic *d, const char *message)
 {
     if (strstr(message, "to silence this warning") || strstr(message, "or explicitly provide a declaration"))
         return true;
     if (!strncmp(message, "did you mean '", 14) || !strncmp(message, "in file included from", 21)) return true;
-    if (!strstr(message, "declared here") || !strstr(f->message, "undeclared")) return false;
+    if (!strstr(message, "declared here") || !strstr(d->message, "undeclared")) return false;
     char *name = quoted(message, 1);
-    bool other = !name || !strstr(f->message, name);
+    bool other = !name || !strstr(d->message, name);
     free(name);
     return other;
 }
@@ -106,9 +106,9 @@ static void print_earlier(renderer *r, const char *message)
     free(name);
 }
 
-static void print_notes(renderer *r, const finding *f)
+static void print_notes(renderer *r, const diagnostic *d)
 {
-    CXDiagnosticSet notes = clang_getChildDiagnostics(f->diagnostic);
+    CXDiagnosticSet notes = clang_getChildDiagnostics(d->clang);
     for (unsigned i = 0; i < clang_getNumDiagnosticsInSet(notes); i++) {
         CXDiagnostic note = clang_getDiagnosticInSet(notes, i);
         place at = place_of(clang_getDiagnosticLocation(note));
@@ -116,8 +116,8 @@ static void print_notes(renderer *r, const finding *f)
         char *message = plainer(r->analyser->unit, clang_getDiagnosticLocation(note), spelled, r->session);
         bool expansion = !strncmp(message, "expanded from macro", 19) && *at.name == '/';
         bool internal = internal_text(message) || internal_place(&at);
-        if (internal && !idle_note(f, message)) print_earlier(r, message);
-        if (!expansion && !internal && !library_place(&at) && *at.name && !idle_note(f, message))
+        if (internal && !idle_note(d, message)) print_earlier(r, message);
+        if (!expansion && !internal && !library_place(&at) && *at.name && !idle_note(d, message))
             print_one(r, note, &at, CXDiagnostic_Note, message, true);
         free(message);
         free(spelled);
@@ -125,10 +125,10 @@ static void print_notes(renderer *r, const finding *f)
     }
 }
 
-/* The line that defines the macro from whose text the finding comes; NULL when it comes from none. */
-static char *macro_line(renderer *r, const finding *f)
+/* The line that defines the macro from whose text the diagnostic comes; NULL when it comes from none. */
+static char *macro_line(renderer *r, const diagnostic *d)
 {
-    CXDiagnosticSet notes = clang_getChildDiagnostics(f->diagnostic);
+    CXDiagnosticSet notes = clang_getChildDiagnostics(d->clang);
     char *line = NULL;
     for (unsigned i = 0; i < clang_getNumDiagnosticsInSet(notes) && !line; i++) {
         CXDiagnostic note = clang_getDiagnosticInSet(notes, i);
@@ -141,20 +141,20 @@ static char *macro_line(renderer *r, const finding *f)
     return line;
 }
 
-static char *find_hint(renderer *r, const finding *f)
+static char *find_hint(renderer *r, const diagnostic *d)
 {
-    char *source = r->line(r->closure, f->at.name, 0), *macro = macro_line(r, f);
+    char *source = r->line(r->closure, d->at.name, 0), *macro = macro_line(r, d);
     char *insert = copy_of("");
-    if (clang_getDiagnosticNumFixIts(f->diagnostic)) {
+    if (clang_getDiagnosticNumFixIts(d->clang)) {
         free(insert);
-        insert = clang_text(clang_getDiagnosticFixIt(f->diagnostic, 0, NULL));
+        insert = clang_text(clang_getDiagnosticFixIt(d->clang, 0, NULL));
     }
     token_list tokens = tokens_of(source ? source : "");
-    complaint c = {.message = f->message,
+    complaint c = {.message = d->message,
                    .insert = insert,
                    .source = source ? source : "",
-                   .at = source ? offset_in(source, f->at.line, f->at.column) : 0,
-                   .line = f->at.line,
+                   .at = source ? offset_in(source, d->at.line, d->at.column) : 0,
+                   .line = d->at.line,
                    .macro = macro,
                    .analyser = r->analyser,
                    .session = r->session,
@@ -194,20 +194,20 @@ diagnosis diagnose(analyser *a, const char *cell_name, source_line line, fate_fi
                   .fate_of = fate_of,
                   .closure = closure,
                   .session = session};
-    findings all = findings_of(a, cell_name, line, closure, session);
+    diagnostics all = diagnostics_of(a, cell_name, line, closure, session);
     for (size_t i = 0; i < all.count; i++) {
-        const finding *f = &all.items[i];
-        bool error = f->severity >= CXDiagnostic_Error;
-        if (f->hidden || (*f->message && (error ? r.out.errors++ : r.out.warnings++) >= MOST)) continue;
-        if (*f->message) print_one(&r, f->diagnostic, &f->at, f->severity, f->message, !f->other_meant);
-        if (f->diagnostic) print_notes(&r, f);
-        char *hint = f->diagnostic ? find_hint(&r, f) : copy_of(f->hint);
+        const diagnostic *d = &all.items[i];
+        bool error = d->severity >= CXDiagnostic_Error;
+        if (d->hidden || (*d->message && (error ? r.out.errors++ : r.out.warnings++) >= MOST)) continue;
+        if (*d->message) print_one(&r, d->clang, &d->at, d->severity, d->message, !d->other_meant);
+        if (d->clang) print_notes(&r, d);
+        char *hint = d->clang ? find_hint(&r, d) : copy_of(d->hint);
         print_hint(&r, hint);
         free(hint);
     }
     add_rest(&r, r.out.errors, "error");
     add_rest(&r, r.out.warnings, "warning");
-    findings_free(&all);
+    diagnostics_free(&all);
     names_free(&r.hints);
     return r.out;
 }

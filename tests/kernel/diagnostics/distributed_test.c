@@ -1,7 +1,7 @@
-/* What the analysis says of code for several ranks: each mistake with its line, correct forms with silence; and of
- * the lessons' code cells and the programs of source_code next to nothing. When this was written: of 95 cells and 12
- * programs nothing. */
-#include "mistakes/distributed.h"
+/* Diagnostics of code for several ranks: each mistake is told with its line, and correct forms give none. The lessons'
+ * code cells and the programs of source_code give next to none: none of 95 cells and 12 programs when this was written.
+ */
+#include "diagnostics/distributed.h"
 
 #include <glob.h>
 #include <jansson.h>
@@ -13,13 +13,13 @@
 
 #include <cmocka.h>
 
-/* "3: message" a line for each finding. */
+/* "3: message" a line for each diagnostic. */
 static char *said_of(const char *source)
 {
-    findings all = {0};
+    diagnostics all = {0};
     cell c = cell_split(source);
     text out = {0};
-    distributed_mistakes(&all, "In[1]", &c, NULL);
+    lint_distributed(&all, "In[1]", &c, NULL);
     for (size_t i = 0; i < all.count; i++) {
         text_addf(&out, "%u: %s\n", all.items[i].at.line, all.items[i].message);
         assert_non_null(all.items[i].hint);
@@ -116,7 +116,7 @@ static char *source_of(const json_t *one)
     return text_take(&out);
 }
 
-/* Findings in the code cells of a notebook; their number is added to `cells`. */
+/* Diagnostics in the code cells of a notebook; their number is added to `cells`. */
 static size_t count_in_notebook(const char *path, size_t *cells)
 {
     json_error_t error;
@@ -159,7 +159,7 @@ static void lessons_meet_silence(void **state)
         free(source);
     }
     globfree(&g);
-    print_message("%zu code cells of lessons and %zu programs, %zu of them with a finding\n", cells, programs, found);
+    print_message("%zu code cells of lessons and %zu programs, %zu of them with a diagnostic\n", cells, programs, found);
     assert_true(cells >= 50 && programs >= 9);
     assert_true(found * 50 <= cells + programs); /* a lesson may break something on purpose, and is told so */
 }

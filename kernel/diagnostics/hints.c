@@ -1,9 +1,9 @@
 /* The table of hints. In what is said, {1} and {2} are what clang's message has in quotes, {word} and {before} the
  * token at the caret and the one before it, {fix} what clang would insert. See hints.h. */
 #define _GNU_SOURCE
-#include "mistakes/hints.h"
-#include "mistakes/standard.h"
-#include "mistakes/nearest.h"
+#include "diagnostics/hints.h"
+#include "diagnostics/standard.h"
+#include "diagnostics/nearest.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Calls of libkolo's macros with other arguments than they take: clang would tell of what stands behind them. Read
- * first: finding.h. */
+ * first: diagnostic.h. */
 #define _GNU_SOURCE
-#include "mistakes/library_calls.h"
-#include "mistakes/hints.h"
+#include "diagnostics/library_calls.h"
+#include "diagnostics/hints.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,10 +28,10 @@ static char *parameters_of(CXTranslationUnit unit, CXSourceLocation location, co
     return close ? copy_of_bytes(open, (size_t)(close - open) + 1) : NULL;
 }
 
-/* The macro of libkolo's that the finding's notes name behind `words`, and what it takes. */
-static char *macro_in_notes(const finding *f, const analyser *a, const char *words, char **takes)
+/* The macro of libkolo's that the diagnostic's notes name behind `words`, and what it takes. */
+static char *macro_in_notes(const diagnostic *d, const analyser *a, const char *words, char **takes)
 {
-    CXDiagnosticSet notes = clang_getChildDiagnostics(f->diagnostic);
+    CXDiagnosticSet notes = clang_getChildDiagnostics(d->clang);
     char *macro = NULL;
     for (unsigned i = 0; i < clang_getNumDiagnosticsInSet(notes) && !macro; i++) {
         CXSourceLocation location = clang_getDiagnosticLocation(clang_getDiagnosticInSet(notes, i));
@@ -50,9 +50,9 @@ static char *macro_in_notes(const finding *f, const analyser *a, const char *wor
 }
 
 /* Does the cell say `macro()` there? */
-static bool empty_call(const finding *f, const char *source, const char *macro)
+static bool empty_call(const diagnostic *d, const char *source, const char *macro)
 {
-    const char *at = source + offset_in(source, f->at.line, f->at.column);
+    const char *at = source + offset_in(source, d->at.line, d->at.column);
     if (strncmp(at, macro, strlen(macro)) != 0) return false;
     at += strlen(macro);
     at += strspn(at, " \t\n");
@@ -61,38 +61,38 @@ static bool empty_call(const finding *f, const char *source, const char *macro)
 }
 
 /* The macro's name is undeclared then, too: that stands at its place. */
-static void take_place(findings *all, finding *f, const char *macro)
+static void take_place(diagnostics *all, diagnostic *d, const char *macro)
 {
     char *name = format_text("'%s'", macro);
     for (size_t i = 0; i < all->count; i++) {
-        finding *other = &all->items[i];
-        bool same = other != f && other->diagnostic && other->at.line == f->at.line &&
-                    !strcmp(other->at.name, f->at.name) && strstr(other->message, name);
+        diagnostic *other = &all->items[i];
+        bool same = other != d && other->clang && other->at.line == d->at.line &&
+                    !strcmp(other->at.name, d->at.name) && strstr(other->message, name);
         if (!same) continue;
-        f->at.column = other->at.column;
+        d->at.column = other->at.column;
         other->hidden = true;
     }
     free(name);
 }
 
-static void mend(findings *all, finding *f, const analyser *a, const char *source)
+static void mend(diagnostics *all, diagnostic *d, const analyser *a, const char *source)
 {
-    bool counted = strstr(f->message, "provided to function-like macro invocation") != NULL;
+    bool counted = strstr(d->message, "provided to function-like macro invocation") != NULL;
     char *takes = NULL;
-    char *macro = macro_in_notes(f, a, counted ? "macro '" : "expanded from macro '", &takes);
-    if (macro && (counted || empty_call(f, source, macro))) {
-        free(f->message);
-        f->message = format_text("%s takes %s; ?%s says more", macro, strcmp(takes, "()") ? takes : "nothing", macro);
-        if (counted) take_place(all, f, macro);
+    char *macro = macro_in_notes(d, a, counted ? "macro '" : "expanded from macro '", &takes);
+    if (macro && (counted || empty_call(d, source, macro))) {
+        free(d->message);
+        d->message = format_text("%s takes %s; ?%s says more", macro, strcmp(takes, "()") ? takes : "nothing", macro);
+        if (counted) take_place(all, d, macro);
     }
     free(macro);
     free(takes);
 }
 
-void mend_library_calls(findings *all, const analyser *a, const cell *c)
+void mend_library_calls(diagnostics *all, const analyser *a, const cell *c)
 {
     for (size_t i = 0; i < all->count; i++) {
-        finding *f = &all->items[i];
-        if (f->diagnostic && !f->hidden && f->severity >= CXDiagnostic_Error) mend(all, f, a, c->source);
+        diagnostic *d = &all->items[i];
+        if (d->clang && !d->hidden && d->severity >= CXDiagnostic_Error) mend(all, d, a, c->source);
     }
 }

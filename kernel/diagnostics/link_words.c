@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "mistakes/link_words.h"
+#include "diagnostics/link_words.h"
 
 #include <stdlib.h>
 #include <string.h>

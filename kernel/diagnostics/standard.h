@@ -1,7 +1,7 @@
 /* Which header of the C library (or Kolo, or MPI) declares a name: found by parsing them once, when first asked.
  * Read first: analyse.h. */
-#ifndef KERNEL_MISTAKES_STANDARD_H
-#define KERNEL_MISTAKES_STANDARD_H
+#ifndef KERNEL_DIAGNOSTICS_STANDARD_H
+#define KERNEL_DIAGNOSTICS_STANDARD_H
 
 #include "cells/analyse.h"
 

@@ -1,7 +1,7 @@
 /* A name that nobody knows: the header that declares it, the cell that failed to define it, the type it lacks. */
-#include "mistakes/standard.h"
-#include "mistakes/hints.h"
-#include "mistakes/lint.h"
+#include "diagnostics/standard.h"
+#include "diagnostics/hints.h"
+#include "diagnostics/lint.h"
 #include "cells/unit.h"
 
 #include <stdio.h>

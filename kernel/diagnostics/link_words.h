@@ -1,7 +1,7 @@
 /* What the linker says, in a sentence a learner can use: its own text names objects and folders nobody has seen.
  * Read first: nothing. */
-#ifndef KERNEL_MISTAKES_LINK_WORDS_H
-#define KERNEL_MISTAKES_LINK_WORDS_H
+#ifndef KERNEL_DIAGNOSTICS_LINK_WORDS_H
+#define KERNEL_DIAGNOSTICS_LINK_WORDS_H
 
 #include "cells/text.h"
 

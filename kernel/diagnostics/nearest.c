@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
-#include "mistakes/nearest.h"
+#include "diagnostics/nearest.h"
 #include "cells/split.h"
-#include "mistakes/hints.h"
+#include "diagnostics/hints.h"
 #include "cells/lexer.h"
 
 #include <ctype.h>

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
-#include "mistakes/standard.h"
-#include "mistakes/nearest.h"
+#include "diagnostics/standard.h"
+#include "diagnostics/nearest.h"
 
 #include <dirent.h>
 #include <stdlib.h>

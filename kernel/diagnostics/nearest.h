@@ -1,7 +1,7 @@
 /* Hints in clang's messages: the nearest name that the session knows, and Kolo's own words for an option of a call that
  * is misspelt or has no name. Read first: analyse.h, symbols.h. */
-#ifndef KERNEL_MISTAKES_NEAREST_H
-#define KERNEL_MISTAKES_NEAREST_H
+#ifndef KERNEL_DIAGNOSTICS_NEAREST_H
+#define KERNEL_DIAGNOSTICS_NEAREST_H
 
 #include "cells/analyse.h"
 #include "cells/symbols.h"

@@ -1,4 +1,4 @@
-#include "mistakes/excerpt.h"
+#include "diagnostics/excerpt.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* clang's messages as clang prints them, with the cell's own lines: "In[3]:2:5: error: …", the source line, a caret,
  * fix-its and notes, in colour. Nothing of the wrapping shows. Read first: analyse.h. */
-#ifndef KERNEL_MISTAKES_DIAGNOSE_H
-#define KERNEL_MISTAKES_DIAGNOSE_H
+#ifndef KERNEL_DIAGNOSTICS_DIAGNOSE_H
+#define KERNEL_DIAGNOSTICS_DIAGNOSE_H
 
 #include "cells/analyse.h"
 #include "cells/symbols.h"

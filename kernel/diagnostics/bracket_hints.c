@@ -1,5 +1,5 @@
 /* Which bracket, or which part between brackets, is missing: by the brackets' nesting and by indentation. */
-#include "mistakes/hints.h"
+#include "diagnostics/hints.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 #define _GNU_SOURCE
-#include "mistakes/distributed.h"
-#include "mistakes/finding.h"
-#include "mistakes/hints.h"
-#include "mistakes/library_calls.h"
-#include "mistakes/lint.h"
-#include "mistakes/nearest.h"
+#include "diagnostics/distributed.h"
+#include "diagnostics/diagnostic.h"
+#include "diagnostics/hints.h"
+#include "diagnostics/library_calls.h"
+#include "diagnostics/lint.h"
+#include "diagnostics/nearest.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,11 +79,11 @@ static void drop_wrapping(char *message)
 }
 
 /* clang's guess at a function's name comes as a note: it belongs into the message, as for other names. */
-static char *spelled_with_guess(CXDiagnostic d)
+static char *spelled_with_guess(CXDiagnostic one)
 {
-    char *spelled = clang_text(clang_getDiagnosticSpelling(d));
+    char *spelled = clang_text(clang_getDiagnosticSpelling(one));
     drop_wrapping(spelled);
-    CXDiagnosticSet notes = clang_getChildDiagnostics(d);
+    CXDiagnosticSet notes = clang_getChildDiagnostics(one);
     for (unsigned i = 0; i < clang_getNumDiagnosticsInSet(notes) && strstr(spelled, "undeclared function"); i++) {
         char *note = clang_text(clang_getDiagnosticSpelling(clang_getDiagnosticInSet(notes, i)));
         if (!strncmp(note, "did you mean '", 14)) {
@@ -97,74 +97,74 @@ static char *spelled_with_guess(CXDiagnostic d)
 }
 
 /* Of a variable's size that is not known, clang points into the wrapping; the struct's declaration is in its note. */
-static void mend_incomplete(finding *f)
+static void mend_incomplete(diagnostic *d)
 {
-    const char *type = strstr(f->message, "incomplete type '");
-    CXDiagnosticSet notes = clang_getChildDiagnostics(f->diagnostic);
-    if (!f->internal || !type || !clang_getNumDiagnosticsInSet(notes)) return;
-    place_free(&f->at);
-    f->at = place_of(clang_getDiagnosticLocation(clang_getDiagnosticInSet(notes, 0)));
-    f->internal = internal_place(&f->at);
+    const char *type = strstr(d->message, "incomplete type '");
+    CXDiagnosticSet notes = clang_getChildDiagnostics(d->clang);
+    if (!d->internal || !type || !clang_getNumDiagnosticsInSet(notes)) return;
+    place_free(&d->at);
+    d->at = place_of(clang_getDiagnosticLocation(clang_getDiagnosticInSet(notes, 0)));
+    d->internal = internal_place(&d->at);
     char *message = format_text("variable has %s", type);
-    free(f->message);
-    f->message = message;
+    free(d->message);
+    d->message = message;
 }
 
-static finding finding_of(analyser *a, CXDiagnostic d, const char *cell_name, const symbols *session)
+static diagnostic diagnostic_of(analyser *a, CXDiagnostic one, const char *cell_name, const symbols *session)
 {
-    finding f = {.diagnostic = d, .severity = clang_getDiagnosticSeverity(d)};
-    f.at = place_of(clang_getDiagnosticLocation(d));
-    char *spelled = spelled_with_guess(d);
-    f.message = plainer(a->unit, clang_getDiagnosticLocation(d), spelled, session);
+    diagnostic d = {.clang = one, .severity = clang_getDiagnosticSeverity(one)};
+    d.at = place_of(clang_getDiagnosticLocation(one));
+    char *spelled = spelled_with_guess(one);
+    d.message = plainer(a->unit, clang_getDiagnosticLocation(one), spelled, session);
     const char *guess = strstr(spelled, "did you mean '");
-    f.other_meant = guess && !strstr(f.message, guess);
-    f.internal = internal_place(&f.at) || internal_text(f.message) || !*f.at.name;
+    d.other_meant = guess && !strstr(d.message, guess);
+    d.internal = internal_place(&d.at) || internal_text(d.message) || !*d.at.name;
     free(spelled);
-    mend_incomplete(&f);
-    if (f.internal) {
-        place_free(&f.at);
-        f.at = (place){.name = copy_of(cell_name)};
+    mend_incomplete(&d);
+    if (d.internal) {
+        place_free(&d.at);
+        d.at = (place){.name = copy_of(cell_name)};
     }
-    return f;
+    return d;
 }
 
-static bool is_error(const finding *f)
+static bool is_error(const diagnostic *d)
 {
-    return f->severity >= CXDiagnostic_Error;
+    return d->severity >= CXDiagnostic_Error;
 }
 
 /* What stands wrong in itself, so that the rest of its line means nothing to clang. */
-static bool lexical(const finding *f)
+static bool lexical(const diagnostic *d)
 {
-    return strstr(f->message, "missing terminating '") || strstr(f->message, "<U+") ||
-           strstr(f->message, "invalid suffix") || strstr(f->message, "invalid digit") || of_other_language(f->message);
+    return strstr(d->message, "missing terminating '") || strstr(d->message, "<U+") ||
+           strstr(d->message, "invalid suffix") || strstr(d->message, "invalid digit") || of_other_language(d->message);
 }
 
-static bool same_line(const finding *a, const finding *b)
+static bool same_line(const diagnostic *a, const diagnostic *b)
 {
     return a->at.line == b->at.line && !strcmp(a->at.name, b->at.name);
 }
 
 /* The same words: of an undeclared name anywhere, of anything else in one line. */
-static bool same_words(const finding *a, const finding *b)
+static bool same_words(const diagnostic *a, const diagnostic *b)
 {
     return !strcmp(a->message, b->message) && (strstr(a->message, "undeclared") || (is_error(a) && same_line(a, b)));
 }
 
 /* A name is unknown because the header is. */
-static bool for_want_of_header(const finding *f, const finding *earlier)
+static bool for_want_of_header(const diagnostic *d, const diagnostic *earlier)
 {
     return strstr(earlier->message, "file not found") &&
-           (strstr(f->message, "undeclared") || strstr(f->message, "unknown type"));
+           (strstr(d->message, "undeclared") || strstr(d->message, "unknown type"));
 }
 
 /* Does it only follow from, or repeat, one that was found before it? */
-static bool follows(const finding *f, const finding *earlier)
+static bool follows(const diagnostic *d, const diagnostic *earlier)
 {
-    if (earlier->hidden || (is_error(f) != is_error(earlier) && !lexical(earlier))) return false;
-    bool same_place = f->at.line && same_line(f, earlier) && f->at.column == earlier->at.column;
-    return same_place || same_words(f, earlier) || for_want_of_header(f, earlier) ||
-           (is_error(f) && lexical(earlier) && same_line(f, earlier));
+    if (earlier->hidden || (is_error(d) != is_error(earlier) && !lexical(earlier))) return false;
+    bool same_place = d->at.line && same_line(d, earlier) && d->at.column == earlier->at.column;
+    return same_place || same_words(d, earlier) || for_want_of_header(d, earlier) ||
+           (is_error(d) && lexical(earlier) && same_line(d, earlier));
 }
 
 typedef struct inclusion {
@@ -183,23 +183,23 @@ static void note_cell(CXFile file, CXSourceLocation *stack, unsigned depth, CXCl
 }
 
 /* A header's warning belongs to the cell that includes it first: later cells only parse it again. */
-static bool of_this_cell(const analyser *a, const finding *f, const char *cell_name)
+static bool of_this_cell(const analyser *a, const diagnostic *d, const char *cell_name)
 {
-    if (!strncmp(f->at.name, "In[", 3)) return !strcmp(f->at.name, cell_name);
-    if (clang_Location_isFromMainFile(clang_getDiagnosticLocation(f->diagnostic))) return true; /* a header's text */
+    if (!strncmp(d->at.name, "In[", 3)) return !strcmp(d->at.name, cell_name);
+    if (clang_Location_isFromMainFile(clang_getDiagnosticLocation(d->clang))) return true; /* a header's text */
     inclusion in = {.cell_name = cell_name};
-    clang_getFileLocation(clang_getDiagnosticLocation(f->diagnostic), &in.file, NULL, NULL, NULL);
+    clang_getFileLocation(clang_getDiagnosticLocation(d->clang), &in.file, NULL, NULL, NULL);
     if (in.file) clang_getInclusions(a->unit, note_cell, &in);
     return in.here;
 }
 
 /* `n;` at a cell's end silences the value. */
-static bool silenced_value(const finding *f, const cell *c)
+static bool silenced_value(const diagnostic *d, const cell *c)
 {
-    if (!strstr(f->message, "expression result unused") || !c->count) return false;
+    if (!strstr(d->message, "expression result unused") || !c->count) return false;
     const piece *last = &c->pieces[c->count - 1];
     if (last->kind != PIECE_STATEMENT) return false;
-    size_t at = offset_in(c->source, f->at.line, f->at.column), begin = c->tokens.items[last->first].begin;
+    size_t at = offset_in(c->source, d->at.line, d->at.column), begin = c->tokens.items[last->first].begin;
     static const char *const compound[] = {"{", "if", "for", "while", "do", "switch", NULL};
     for (const char *const *word = compound; *word; word++) {
         if (token_is(c->source, &c->tokens.items[last->first], *word)) return false;
@@ -208,10 +208,10 @@ static bool silenced_value(const finding *f, const cell *c)
 }
 
 /* That something is missing at the very end, when no brace is: only because clang lost its way before. */
-static bool lost_at_end(const finding *f, const cell *c)
+static bool lost_at_end(const diagnostic *d, const cell *c)
 {
-    if (strncmp(f->message, "expected ", 9) || !c->tokens.count) return false;
-    size_t at = offset_in(c->source, f->at.line, f->at.column);
+    if (strncmp(d->message, "expected ", 9) || !c->tokens.count) return false;
+    size_t at = offset_in(c->source, d->at.line, d->at.column);
     if (at < c->tokens.items[c->tokens.count - 1].end) return false;
     long depth = 0;
     for (size_t i = 0; i < c->tokens.count; i++) {
@@ -220,7 +220,7 @@ static bool lost_at_end(const finding *f, const cell *c)
     return depth == 0;
 }
 
-static int by_line(const finding *x, const finding *y, const char *cell_name)
+static int by_line(const diagnostic *x, const diagnostic *y, const char *cell_name)
 {
     bool here_x = !strcmp(x->at.name, cell_name) && x->at.line, here_y = !strcmp(y->at.name, cell_name) && y->at.line;
     if (!here_x || !here_y) return 0;
@@ -230,23 +230,23 @@ static int by_line(const finding *x, const finding *y, const char *cell_name)
 }
 
 /* Stable, as qsort_r of the C library is not promised to be. */
-static void sort(findings *all, const char *cell_name)
+static void sort(diagnostics *all, const char *cell_name)
 {
     for (size_t i = 1; i < all->count; i++) {
-        finding one = all->items[i];
+        diagnostic one = all->items[i];
         size_t k = i;
         for (; k && by_line(&all->items[k - 1], &one, cell_name) > 0; k--) all->items[k] = all->items[k - 1];
         all->items[k] = one;
     }
 }
 
-static void set_place_behind(finding *f, const char *source, const token *t)
+static void set_place_behind(diagnostic *d, const char *source, const token *t)
 {
     size_t line = t->end;
-    f->at.line = 1;
-    for (size_t i = 0; i < t->end; i++) f->at.line += source[i] == '\n';
+    d->at.line = 1;
+    for (size_t i = 0; i < t->end; i++) d->at.line += source[i] == '\n';
     while (line > 0 && source[line - 1] != '\n') line--;
-    f->at.column = (unsigned)(t->end - line) + 1;
+    d->at.column = (unsigned)(t->end - line) + 1;
 }
 
 /* `Node *p` at the cell's end was read as a product, and clang knows a type there: `at` is its last '*'. */
@@ -261,62 +261,62 @@ static bool points_to_type(const cell *c, const token *at)
 
 /* The parentheses around a trailing expression are the wrapping's: that one of them is missed means that the expression
  * goes on, or that a ';' is. What is found in the wrapping alone belongs to the cell's end. */
-static void mend_end(finding *f, const cell *c)
+static void mend_end(diagnostic *d, const cell *c)
 {
-    if (f->diagnostic && is_error(f) && strstr(f->message, "after top level declarator")) {
-        free(f->message);
-        f->message = copy_of("expected ';' at end of declaration");
+    if (d->clang && is_error(d) && strstr(d->message, "after top level declarator")) {
+        free(d->message);
+        d->message = copy_of("expected ';' at end of declaration");
     }
-    if (!f->diagnostic || !c->tokens.count) return;
-    CXDiagnosticSet notes = clang_getChildDiagnostics(f->diagnostic);
-    bool bracket = !strncmp(f->message, "expected ')'", 12) && clang_getNumDiagnosticsInSet(notes);
+    if (!d->clang || !c->tokens.count) return;
+    CXDiagnosticSet notes = clang_getChildDiagnostics(d->clang);
+    bool bracket = !strncmp(d->message, "expected ')'", 12) && clang_getNumDiagnosticsInSet(notes);
     place opening = {0};
     if (bracket) opening = place_of(clang_getDiagnosticLocation(clang_getDiagnosticInSet(notes, 0)));
     if (bracket && internal_place(&opening)) {
-        free(f->message);
-        f->message = copy_of("expected ';' after expression");
-        size_t at = f->at.line ? offset_in(c->source, f->at.line, f->at.column) : strlen(c->source);
+        free(d->message);
+        d->message = copy_of("expected ';' after expression");
+        size_t at = d->at.line ? offset_in(c->source, d->at.line, d->at.column) : strlen(c->source);
         const token *before = NULL;
         for (size_t i = 0; i < c->tokens.count && c->tokens.items[i].end <= at; i++) before = &c->tokens.items[i];
-        if (before) set_place_behind(f, c->source, before);
+        if (before) set_place_behind(d, c->source, before);
         if (before && points_to_type(c, before)) {
-            free(f->message);
-            f->message = copy_of("expected ';' at end of declaration");
-            set_place_behind(f, c->source, &c->tokens.items[c->tokens.count - 1]);
+            free(d->message);
+            d->message = copy_of("expected ';' at end of declaration");
+            set_place_behind(d, c->source, &c->tokens.items[c->tokens.count - 1]);
         }
-    } else if (f->internal && is_error(f)) {
-        set_place_behind(f, c->source, &c->tokens.items[c->tokens.count - 1]);
+    } else if (d->internal && is_error(d)) {
+        set_place_behind(d, c->source, &c->tokens.items[c->tokens.count - 1]);
     }
     if (bracket) place_free(&opening);
 }
 
 /* `x and y`, which clang takes for a declaration: the word behind is what is wrong. */
-static void mend_foreign_operator(finding *f, const cell *c)
+static void mend_foreign_operator(diagnostic *d, const cell *c)
 {
-    if (!f->diagnostic || f->internal || strncmp(f->message, "unknown type name '", 19)) return;
-    size_t at = offset_in(c->source, f->at.line, f->at.column), i = 0;
+    if (!d->clang || d->internal || strncmp(d->message, "unknown type name '", 19)) return;
+    size_t at = offset_in(c->source, d->at.line, d->at.column), i = 0;
     while (i < c->tokens.count && c->tokens.items[i].begin <= at) i++;
     if (!i || i + 1 >= c->tokens.count || c->tokens.items[i].kind != TOKEN_NAME) return;
     static const char *const operators[] = {"and", "or", "xor", "mod", "is", "div", "in", NULL};
     for (const char *const *word = operators; *word; word++) {
         if (!token_is(c->source, &c->tokens.items[i], *word)) continue;
-        free(f->message);
-        f->message = format_text("use of undeclared identifier '%s'", *word);
-        set_place_behind(f, c->source, &c->tokens.items[i]);
-        f->at.column -= (unsigned)strlen(*word);
+        free(d->message);
+        d->message = format_text("use of undeclared identifier '%s'", *word);
+        set_place_behind(d, c->source, &c->tokens.items[i]);
+        d->at.column -= (unsigned)strlen(*word);
     }
 }
 
 /* A declaration without its ';' stands for clang outside of any function, where values must be constants. */
-static bool for_want_of_end(const finding *f, const cell *c)
+static bool for_want_of_end(const diagnostic *d, const cell *c)
 {
     const piece *last = c->count ? &c->pieces[c->count - 1] : NULL;
     return last && last->kind == PIECE_DECLARATION && last->unfinished && !last->open &&
-           strstr(f->message, "not a compile-time constant") &&
-           offset_in(c->source, f->at.line, f->at.column) >= c->tokens.items[last->first].begin;
+           strstr(d->message, "not a compile-time constant") &&
+           offset_in(c->source, d->at.line, d->at.column) >= c->tokens.items[last->first].begin;
 }
 
-static void hide(findings *all, const analyser *a, const char *cell_name, const cell *c)
+static void hide(diagnostics *all, const analyser *a, const char *cell_name, const cell *c)
 {
     bool errors = false, own = false;
     mend_library_calls(all, a, c);
@@ -328,20 +328,20 @@ static void hide(findings *all, const analyser *a, const char *cell_name, const 
     }
     bool shown = false; /* an error, before this one */
     for (size_t i = 0; i < all->count; i++) {
-        finding *f = &all->items[i];
-        if (!f->diagnostic) continue;
-        if (f->severity < CXDiagnostic_Warning) f->hidden = true;
-        if (errors && strstr(f->message, "missing terminating '")) f->severity = CXDiagnostic_Error;
-        if (is_error(f)) f->hidden |= for_want_of_end(f, c) || (f->internal && own) || (shown && lost_at_end(f, c));
-        else f->hidden |= f->internal || !of_this_cell(a, f, cell_name) || silenced_value(f, c);
-        for (size_t k = 0; k < i && !f->hidden; k++) f->hidden = follows(f, &all->items[k]);
-        shown |= is_error(f) && !f->hidden;
+        diagnostic *d = &all->items[i];
+        if (!d->clang) continue;
+        if (d->severity < CXDiagnostic_Warning) d->hidden = true;
+        if (errors && strstr(d->message, "missing terminating '")) d->severity = CXDiagnostic_Error;
+        if (is_error(d)) d->hidden |= for_want_of_end(d, c) || (d->internal && own) || (shown && lost_at_end(d, c));
+        else d->hidden |= d->internal || !of_this_cell(a, d, cell_name) || silenced_value(d, c);
+        for (size_t k = 0; k < i && !d->hidden; k++) d->hidden = follows(d, &all->items[k]);
+        shown |= is_error(d) && !d->hidden;
     }
 }
 
-findings findings_of(analyser *a, const char *cell_name, source_line line, void *closure, const symbols *session)
+diagnostics diagnostics_of(analyser *a, const char *cell_name, source_line line, void *closure, const symbols *session)
 {
-    findings all = {0};
+    diagnostics all = {0};
     /* The set, once: asking the unit anew can make libclang forget what it gave out before. */
     CXDiagnosticSet found = clang_getDiagnosticSetFromTU(a->unit);
     unsigned total = clang_getNumDiagnosticsInSet(found);
@@ -350,11 +350,11 @@ findings findings_of(analyser *a, const char *cell_name, source_line line, void 
     bool errors = false;
     for (unsigned i = 0; i < total; i++) {
         all.items = need_grown(all.items, all.count, &all.capacity, sizeof *all.items);
-        all.items[all.count++] = finding_of(a, clang_getDiagnosticInSet(found, i), cell_name, session);
+        all.items[all.count++] = diagnostic_of(a, clang_getDiagnosticInSet(found, i), cell_name, session);
         errors |= is_error(&all.items[all.count - 1]);
     }
     if (!errors) lint(&all, a, cell_name, &c);
-    if (!errors) distributed_mistakes(&all, cell_name, &c, session);
+    if (!errors) lint_distributed(&all, cell_name, &c, session);
     sort(&all, cell_name);
     hide(&all, a, cell_name, &c);
     cell_free(&c);
@@ -362,7 +362,7 @@ findings findings_of(analyser *a, const char *cell_name, source_line line, void 
     return all;
 }
 
-void findings_free(findings *all)
+void diagnostics_free(diagnostics *all)
 {
     for (size_t i = 0; i < all->count; i++) {
         place_free(&all->items[i].at);
@@ -370,5 +370,5 @@ void findings_free(findings *all)
         free(all->items[i].hint);
     }
     free(all->items);
-    *all = (findings){0};
+    *all = (diagnostics){0};
 }

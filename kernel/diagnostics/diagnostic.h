@@ -1,17 +1,17 @@
-/* What clang found in a unit, as the cell's author should see it: in the order of the cell's lines, each mistake once,
- * without what only follows from a mistake before it, and without anything of the wrapping. Read first: diagnose.h. */
-#ifndef KERNEL_MISTAKES_FINDING_H
-#define KERNEL_MISTAKES_FINDING_H
+/* clang's diagnostics of a unit, as the cell's author should see them: in the order of the cell's lines, each once,
+ * without those that only follow from an earlier one, and without anything of the wrapping. Read first: diagnose.h. */
+#ifndef KERNEL_DIAGNOSTICS_DIAGNOSTIC_H
+#define KERNEL_DIAGNOSTICS_DIAGNOSTIC_H
 
-#include "mistakes/diagnose.h"
+#include "diagnostics/diagnose.h"
 
 typedef struct place {
     char *name;            /* "In[3]", or a file; "" when there is no place */
     unsigned line, column; /* from 1; the column in bytes; line 0: the cell as a whole */
 } place;
 
-typedef struct finding {
-    CXDiagnostic diagnostic; /* NULL: found by lint.h */
+typedef struct diagnostic {
+    CXDiagnostic clang; /* NULL: it is lint.h's */
     enum CXDiagnosticSeverity severity;
     place at;
     char *message;    /* in plain words */
@@ -19,15 +19,15 @@ typedef struct finding {
     bool other_meant; /* clang's own guess at what was meant was put aside */
     bool internal;    /* found in the wrapping */
     bool hidden;
-} finding;
+} diagnostic;
 
-typedef struct findings {
-    finding *items;
+typedef struct diagnostics {
+    diagnostic *items;
     size_t count, capacity;
-} findings;
+} diagnostics;
 
-findings findings_of(analyser *a, const char *cell_name, source_line line, void *closure, const symbols *session);
-void findings_free(findings *all);
+diagnostics diagnostics_of(analyser *a, const char *cell_name, source_line line, void *closure, const symbols *session);
+void diagnostics_free(diagnostics *all);
 
 /* Where the author wrote it: of something in a macro's argument, the argument's place, not the macro's. */
 place place_of(CXSourceLocation location);

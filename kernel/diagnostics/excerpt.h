@@ -1,7 +1,7 @@
 /* A source line with what clang says of it under it: ranges, a caret, and the fix-its, in the columns in which a
  * terminal or a notebook shows the line. A long line is cut around the caret. Read first: nothing. */
-#ifndef KERNEL_MISTAKES_EXCERPT_H
-#define KERNEL_MISTAKES_EXCERPT_H
+#ifndef KERNEL_DIAGNOSTICS_EXCERPT_H
+#define KERNEL_DIAGNOSTICS_EXCERPT_H
 
 #include "cells/text.h"
 

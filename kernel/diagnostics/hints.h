@@ -1,9 +1,9 @@
 /* A plain hint for what beginners get wrong most often, one line after clang's message: "hint: every statement ends
  * with ';'". The tables in hints.c and foreign.c are meant to grow. Read first: diagnose.h, headers.h. */
-#ifndef KERNEL_MISTAKES_HINTS_H
-#define KERNEL_MISTAKES_HINTS_H
+#ifndef KERNEL_DIAGNOSTICS_HINTS_H
+#define KERNEL_DIAGNOSTICS_HINTS_H
 
-#include "mistakes/diagnose.h"
+#include "diagnostics/diagnose.h"
 #include "cells/lexer.h"
 
 /* What clang complains about, and where. All borrowed. */

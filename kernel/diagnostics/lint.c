@@ -1,12 +1,12 @@
 #define _GNU_SOURCE
-#include "mistakes/lint.h"
-#include "mistakes/add.h"
+#include "diagnostics/lint.h"
+#include "diagnostics/add.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* `if (…);` with the ';' right behind: nobody means it. */
-static void empty_ifs(findings *all, const char *cell_name, const cell *c)
+static void empty_ifs(diagnostics *all, const char *cell_name, const cell *c)
 {
     const token *t = c->tokens.items;
     for (size_t i = 0; i + 1 < c->tokens.count; i++) {
@@ -14,7 +14,7 @@ static void empty_ifs(findings *all, const char *cell_name, const cell *c)
         size_t end = after_brackets(c->source, t, i + 1, c->tokens.count);
         if (end >= c->tokens.count || !token_is(c->source, &t[end], ";") || t[end].line != t[end - 1].line) continue;
         if (end + 1 < c->tokens.count && token_is(c->source, &t[end + 1], "else")) continue;
-        finding_set_place(finding_add(all, cell_name,
+        diagnostic_set_place(diagnostic_add(all, cell_name,
                                       "this if does nothing: its statement is the ';' after the condition",
                                       "remove the ';' so that the next statement belongs to the if"),
                           c, &t[end]);
@@ -48,7 +48,7 @@ static bool ends_do(const cell *c, size_t at)
 
 /* `for (…);` or `while (…);`, and what follows looks as if it were meant to be repeated: a block, or a line that is
  * indented deeper. clang's own warning of this is lost behind #line. */
-static void empty_loops(findings *all, const char *cell_name, const cell *c)
+static void empty_loops(diagnostics *all, const char *cell_name, const cell *c)
 {
     const token *t = c->tokens.items;
     for (size_t i = 0; i + 1 < c->tokens.count; i++) {
@@ -60,7 +60,7 @@ static void empty_loops(findings *all, const char *cell_name, const cell *c)
         const token *next = &t[end + 1];
         bool deeper = next->line > t[end].line && column_of(c, next) > column_of(c, &t[i]);
         if ((!deeper && !token_is(c->source, next, "{")) || (tests && ends_do(c, i))) continue;
-        finding_set_place(finding_add(all, cell_name,
+        diagnostic_set_place(diagnostic_add(all, cell_name,
                                       "this loop repeats nothing: its statement is the ';' after the ')'",
                                       "remove the ';' so that the next statement is repeated"),
                           c, &t[end]);
@@ -77,7 +77,7 @@ typedef struct definitions {
     size_t count, capacity;
 } definitions;
 
-static void note_definition(definitions *known, findings *all, const char *cell_name, const cell *c, const token *name)
+static void note_definition(definitions *known, diagnostics *all, const char *cell_name, const cell *c, const token *name)
 {
     char *word = copy_of_bytes(c->source + name->begin, name->end - name->begin);
     for (size_t i = 0; i < known->count; i++) {
@@ -86,9 +86,9 @@ static void note_definition(definitions *known, findings *all, const char *cell_
         char *hint =
             format_text("line %u of this cell defines it already: without the type, %s = … gives it a new value",
                         known->items[i].line, word);
-        finding *f = finding_add(all, cell_name, message, hint);
-        f->severity = CXDiagnostic_Error;
-        finding_set_place(f, c, name);
+        diagnostic *d = diagnostic_add(all, cell_name, message, hint);
+        d->severity = CXDiagnostic_Error;
+        diagnostic_set_place(d, c, name);
         free(message);
         free(hint);
         free(word);
@@ -106,7 +106,7 @@ static bool conditional(const cell *c, const piece *p)
 }
 
 /* `int a = 1; int a = 2;`: in the unit a variable is only declared, and may be so twice. */
-static void defined_twice(findings *all, const char *cell_name, const cell *c)
+static void defined_twice(diagnostics *all, const char *cell_name, const cell *c)
 {
     definitions known = {0};
     for (size_t i = 0; i < c->count; i++) {
@@ -137,7 +137,7 @@ static bool is_whole(CXType type)
 }
 
 typedef struct divisions {
-    findings *all;
+    diagnostics *all;
     const char *cell_name;
 } divisions;
 
@@ -194,10 +194,10 @@ static enum CXChildVisitResult find_division(CXCursor cursor, CXCursor parent, C
                     is_whole(clang_getCursorType(inner));
     place at = place_of(clang_getCursorLocation(inner));
     if (division && !strcmp(at.name, d->cell_name) && !exact(inner)) {
-        finding *f = finding_add(d->all, d->cell_name, "a division of whole numbers drops the fraction",
+        diagnostic *found = diagnostic_add(d->all, d->cell_name, "a division of whole numbers drops the fraction",
                                  "make one side a double: 1.0 / 2, or (double)a / b");
-        f->at.line = at.line;
-        f->at.column = at.column;
+        found->at.line = at.line;
+        found->at.column = at.column;
     }
     place_free(&at);
     return CXChildVisit_Recurse;
@@ -213,7 +213,7 @@ static enum CXChildVisitResult visit_function(CXCursor cursor, CXCursor parent, 
     return CXChildVisit_Continue;
 }
 
-static void whole_divisions(findings *all, const analyser *a, const char *cell_name, const cell *c)
+static void whole_divisions(diagnostics *all, const analyser *a, const char *cell_name, const cell *c)
 {
     bool any = false;
     for (size_t i = 0; i < c->tokens.count && !any; i++) any = token_is(c->source, &c->tokens.items[i], "/");
@@ -230,7 +230,7 @@ bool whole_program(const analyser *a)
     return code && !memmem(code, size, "\"<kolo>\"", 8);
 }
 
-static void forgotten_main(findings *all, const analyser *a, const char *cell_name, const cell *c)
+static void forgotten_main(diagnostics *all, const analyser *a, const char *cell_name, const cell *c)
 {
     const token *t = c->tokens.items;
     bool defined = false;
@@ -243,7 +243,7 @@ static void forgotten_main(findings *all, const analyser *a, const char *cell_na
         if (p->kind == PIECE_STATEMENT || p->kind == PIECE_EXPRESSION) return;
     }
     if (defined && !whole_program(a))
-        finding_add(all, cell_name, "",
+        diagnostic_add(all, cell_name, "",
                     "main() is defined but not called: add main() as the last line to call it, or make the cell a "
                     "program "
                     "with %%run as its first line");
@@ -262,7 +262,7 @@ static long string_length(const cell *c, const token *t)
 }
 
 /* `char word[3] = "abc";`: there is no room for the string's end. Some mean it: a warning. */
-static void unended_strings(findings *all, const char *cell_name, const cell *c)
+static void unended_strings(diagnostics *all, const char *cell_name, const cell *c)
 {
     const token *t = c->tokens.items;
     for (size_t i = 0; i + 7 < c->tokens.count; i++) {
@@ -272,15 +272,15 @@ static void unended_strings(findings *all, const char *cell_name, const cell *c)
         if (!array || t[i + 6].kind != TOKEN_STRING || t[i + 7].kind == TOKEN_STRING) continue;
         long size = strtol(c->source + t[i + 3].begin, NULL, 0), length = string_length(c, &t[i + 6]);
         if (size != length) continue;
-        finding_set_place(
-            finding_add(all, cell_name, "the array has no room for the null character at the end of the string",
+        diagnostic_set_place(
+            diagnostic_add(all, cell_name, "the array has no room for the null character at the end of the string",
                         "a string needs one char more than its length; with [] the array gets the right size"),
             c, &t[i + 6]);
     }
 }
 
 /* `#include <stdio.h`: clang never sees the line of a header that is in already. */
-static void open_includes(findings *all, const char *cell_name, const cell *c)
+static void open_includes(diagnostics *all, const char *cell_name, const cell *c)
 {
     for (size_t i = 0; i < c->tokens.count; i++) {
         const token *t = &c->tokens.items[i];
@@ -293,17 +293,17 @@ static void open_includes(findings *all, const char *cell_name, const cell *c)
         char close = *word == '<' ? '>' : '"';
         if ((*word != '<' && *word != '"') || memchr(word + 1, close, size - 1)) continue;
         char *message = format_text("expected '%c' after the header's name", close);
-        finding *f =
-            finding_add(all, cell_name, message, "write a header's name in <> or in quotes: #include <stdio.h>");
-        f->severity = CXDiagnostic_Error;
-        finding_set_place(f, c, t);
-        f->at.column += (unsigned)(t->end - t->begin);
+        diagnostic *d =
+            diagnostic_add(all, cell_name, message, "write a header's name in <> or in quotes: #include <stdio.h>");
+        d->severity = CXDiagnostic_Error;
+        diagnostic_set_place(d, c, t);
+        d->at.column += (unsigned)(t->end - t->begin);
         free(message);
     }
 }
 
 /* The compiler passes over OpenMP's pragmas without a word where it is not told to heed them. Said once. */
-static void unheeded_openmp(findings *all, const analyser *a, const char *cell_name, const cell *c)
+static void unheeded_openmp(diagnostics *all, const analyser *a, const char *cell_name, const cell *c)
 {
     for (size_t i = 0; i < a->flags.count; i++) {
         if (!strncmp(a->flags.items[i], "-fopenmp", 8)) return;
@@ -314,7 +314,7 @@ static void unheeded_openmp(findings *all, const analyser *a, const char *cell_n
         const char *word = c->source + t->begin + 1;
         word += strspn(word, " \t");
         if (strncmp(word, "pragma", 6) || strncmp(word + 6 + strspn(word + 6, " \t"), "omp", 3)) continue;
-        finding_set_place(finding_add(all, cell_name,
+        diagnostic_set_place(diagnostic_add(all, cell_name,
                                       "without -fopenmp this pragma does nothing: the code runs on one thread",
                                       "%cflags -fopenmp turns OpenMP on"),
                           c, t);
@@ -322,7 +322,7 @@ static void unheeded_openmp(findings *all, const analyser *a, const char *cell_n
     }
 }
 
-void lint(findings *all, const analyser *a, const char *cell_name, const cell *c)
+void lint(diagnostics *all, const analyser *a, const char *cell_name, const cell *c)
 {
     empty_ifs(all, cell_name, c);
     empty_loops(all, cell_name, c);

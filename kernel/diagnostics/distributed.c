@@ -1,12 +1,12 @@
 #define _GNU_SOURCE
-#include "mistakes/distributed.h"
-#include "mistakes/add.h"
+#include "diagnostics/distributed.h"
+#include "diagnostics/add.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct look {
-    findings *all;
+    diagnostics *all;
     const char *cell_name;
     const cell *c;
     const symbols *session;
@@ -158,7 +158,7 @@ static void find_helpers(look *l)
 
 static void warn(const look *l, size_t at, char *message, char *hint)
 {
-    finding_set_place(finding_add(l->all, l->cell_name, message, hint), l->c, &l->c->tokens.items[at]);
+    diagnostic_set_place(diagnostic_add(l->all, l->cell_name, message, hint), l->c, &l->c->tokens.items[at]);
     free(message);
     free(hint);
 }
@@ -339,7 +339,7 @@ static void look_at_training(const look *l)
              copy_of("put kolo_metric_average() among the .callbacks"));
 }
 
-void distributed_mistakes(findings *all, const char *cell_name, const cell *c, const symbols *session)
+void lint_distributed(diagnostics *all, const char *cell_name, const cell *c, const symbols *session)
 {
     look l = {.all = all, .cell_name = cell_name, .c = c, .session = session};
     l.trains_together = has_word(&l, 0, c->tokens.count, "kolo_distributed") ||

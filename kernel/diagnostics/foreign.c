@@ -1,5 +1,5 @@
 /* Words and characters that are no C, and what to write instead. */
-#include "mistakes/hints.h"
+#include "diagnostics/hints.h"
 
 #include <stdint.h>
 #include <stdlib.h>
