@@ -32,7 +32,7 @@ typedef struct retyped {
 
 typedef struct build {
     session *s;
-    draft draft;
+    parsed_cell cell;
     value_form form;
     value_facts value;
     text assembly;   /* stubs and storage */
@@ -56,9 +56,9 @@ typedef struct build {
     unsigned mark;
 } build;
 
-/* examine.c: parses, and says what is wrong; finds what earlier cells' functions and variables have to do with it.
+/* analyse.c: parses, prints diagnostics, and finds the functions and variables of earlier cells that the cell changes.
  * False: `r` is the error, and the session is as it was. */
-bool examine(build *b, result *r);
+bool analyse(build *b, result *r);
 
 /* absent.c: names the variables that the cell reads and whose values are not here. */
 void note_absent_values(build *b);
@@ -86,6 +86,6 @@ void build_free(build *b);
 result run_part(session *s, const char *code, const char *name, const part *which);
 
 /* stages.c: a cell whose piece `first` is the first with an array of run-time size. */
-result run_in_stages(session *s, const draft *whole, size_t first, const char *name);
+result run_in_stages(session *s, const parsed_cell *whole, size_t first, const char *name);
 
 #endif

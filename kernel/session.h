@@ -2,7 +2,7 @@
 #ifndef KERNEL_SESSION_H
 #define KERNEL_SESSION_H
 
-#include "cells/analyse.h"
+#include "cells/analyser.h"
 #include "cells/compile.h"
 #include "cells/symbols.h"
 #include "cells/unit.h"

@@ -4,7 +4,7 @@
 #ifndef KERNEL_TRIAL_H
 #define KERNEL_TRIAL_H
 
-#include "cells/analyse.h"
+#include "cells/analyser.h"
 
 typedef enum trial_end {
     TRIAL_PASSED, /* or there was no need for one */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 typedef struct search {
-    const draft *d;
+    const parsed_cell *cell;
     names changed, fresh; /* plain names: with another meaning than before; new or as before */
     names macros;         /* of those, macros that stand behind a function of that name, which does not meet them */
     dependents found;
@@ -21,10 +21,10 @@ static bool uses_changed(const search *s, const entity *e)
     return false;
 }
 
-static bool defined_here(const draft *d, const entity *e)
+static bool defined_here(const parsed_cell *parsed, const entity *e)
 {
     for (size_t i = 0; i < e->defines.count; i++) {
-        if (draft_find(d, e->defines.items[i])) return true;
+        if (parsed_cell_find(parsed, e->defines.items[i])) return true;
     }
     return false;
 }
@@ -69,7 +69,7 @@ static void collect(entity *e, void *closure)
 {
     search *s = closure;
     dependents *f = &s->found;
-    if (!e->link || e->gone || defined_here(s->d, e)) return;
+    if (!e->link || e->gone || defined_here(s->cell, e)) return;
     bool changed = uses_changed(s, e);
     if (e->kind == ENTITY_FUNCTION && e->definition && (changed || may_fit_now(s, e))) {
         f->functions = need_grown(f->functions, f->function_count, &f->function_capacity, sizeof *f->functions);
@@ -119,14 +119,14 @@ static void add_changed(search *s, const entity *e, const symbols *session)
     }
 }
 
-dependents dependents_of(const draft *d, const symbols *session, const names *more)
+dependents dependents_of(const parsed_cell *parsed, const symbols *session, const names *more)
 {
-    search s = {.d = d};
-    for (size_t i = 0; i < d->count; i++) {
-        if (d->items[i].what->defines.count) add_changed(&s, d->items[i].what, session);
+    search s = {.cell = parsed};
+    for (size_t i = 0; i < parsed->count; i++) {
+        if (parsed->items[i].what->defines.count) add_changed(&s, parsed->items[i].what, session);
     }
-    for (size_t i = 0; i < d->undone.count; i++) {
-        names_add(&s.changed, d->undone.items[i]);
+    for (size_t i = 0; i < parsed->undone.count; i++) {
+        names_add(&s.changed, parsed->undone.items[i]);
         s.grown = true;
     }
     for (size_t i = 0; i < more->count; i++) {
@@ -158,11 +158,11 @@ static bool same_words(const char *a, const char *b)
     return same;
 }
 
-void changed_typedefs(const draft *d, const symbols *session, names *into)
+void changed_typedefs(const parsed_cell *parsed, const symbols *session, names *into)
 {
-    search s = {.d = d};
-    for (size_t i = 0; i < d->count; i++) {
-        const entity *e = d->items[i].what;
+    search s = {.cell = parsed};
+    for (size_t i = 0; i < parsed->count; i++) {
+        const entity *e = parsed->items[i].what;
         for (size_t k = 0; k < e->defines.count; k++) {
             const entity *old = symbols_find(session, e->defines.items[k]);
             bool type = old && old->kind == ENTITY_TYPE && e->defines.items[k][0] == 'o' && !strchr(old->shown, '{');

@@ -28,8 +28,8 @@ void name_types(const build *b, unit *u)
     for (size_t i = 0; i < b->link_count; i++) {
         if (!without_type(b, b->links[i].name)) name_type(b->links[i].name, b->links[i].link, &u->source);
     }
-    for (size_t i = 0; i < b->draft.recheck_count; i++) {
-        const entity *e = b->draft.recheck[i];
+    for (size_t i = 0; i < b->cell.recheck_count; i++) {
+        const entity *e = b->cell.recheck[i];
         if (e->written && e->link) name_type(e->name, e->link, &u->source);
     }
 }

@@ -1,9 +1,9 @@
 /* clang's messages as clang prints them, with the cell's own lines: "In[3]:2:5: error: …", the source line, a caret,
- * fix-its and notes, in colour. Nothing of the wrapping shows. Read first: analyse.h. */
+ * fix-its and notes, in colour. Nothing of the wrapping shows. Read first: analyser.h. */
 #ifndef KERNEL_DIAGNOSTICS_DIAGNOSE_H
 #define KERNEL_DIAGNOSTICS_DIAGNOSE_H
 
-#include "cells/analyse.h"
+#include "cells/analyser.h"
 #include "cells/symbols.h"
 
 /* Finds line `line` of the source called `name` ("In[3]"), or the whole of it when `line` is 0; a copy, or NULL. */

@@ -1,9 +1,9 @@
 /* Hints in clang's messages: the nearest name that the session knows, and Kolo's own words for an option of a call that
- * is misspelt or has no name. Read first: analyse.h, symbols.h. */
+ * is misspelt or has no name. Read first: analyser.h, symbols.h. */
 #ifndef KERNEL_DIAGNOSTICS_NEAREST_H
 #define KERNEL_DIAGNOSTICS_NEAREST_H
 
-#include "cells/analyse.h"
+#include "cells/analyser.h"
 #include "cells/symbols.h"
 
 /* The edits between the first `size` bytes of `a` and `b`; two letters that changed places are one. */

@@ -1,9 +1,9 @@
 /* Which header of the C library (or Kolo, or MPI) declares a name: found by parsing them once, when first asked.
- * Read first: analyse.h. */
+ * Read first: analyser.h. */
 #ifndef KERNEL_DIAGNOSTICS_STANDARD_H
 #define KERNEL_DIAGNOSTICS_STANDARD_H
 
-#include "cells/analyse.h"
+#include "cells/analyser.h"
 
 typedef struct standard standard;
 

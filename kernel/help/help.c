@@ -74,12 +74,12 @@ static char *describe_helper(session *s, const char *name)
 /* An empty cell behind the header: its unit begins as that of the cell does in which the name stands (help_place.c). */
 static void parse_with(session *s, const char *header)
 {
-    draft d = draft_of("", "In[0]", 0, s->prefix, s->symbols);
-    if (!strstr(d.prefix.data ? d.prefix.data : "", header)) text_addf(&d.prefix, "#include <%s>\n", header);
-    unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
+    parsed_cell parsed = parsed_cell_of("", "In[0]", 0, s->prefix, s->symbols);
+    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", header)) text_addf(&parsed.prefix, "#include <%s>\n", header);
+    unit u = unit_of(&parsed, s->symbols, VALUE_NONE, NULL);
     analyser_parse(&s->analyser, u.source.data, u.source.size);
     text_free(&u.source);
-    draft_free(&d);
+    parsed_cell_free(&parsed);
 }
 
 static char *far_key(const inquiry *ask, const char *name, const char *header)

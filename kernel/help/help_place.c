@@ -79,18 +79,18 @@ enum { ANY_NUMBER = 1000 }; /* of elements, for an array whose initialiser is be
 static char *describe_in(const inquiry *ask, const char *code, size_t begin, size_t end)
 {
     session *s = ask->s;
-    draft d = draft_of(code, "In[0]", 0, s->prefix, s->symbols);
-    if (!strstr(d.prefix.data ? d.prefix.data : "", "kolo.h")) text_add(&d.prefix, "#include <kolo.h>\n");
-    for (size_t i = 0; i < d.count; i++) {
-        if (d.items[i].open_array) d.items[i].open_size = ANY_NUMBER;
+    parsed_cell parsed = parsed_cell_of(code, "In[0]", 0, s->prefix, s->symbols);
+    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", "kolo.h")) text_add(&parsed.prefix, "#include <kolo.h>\n");
+    for (size_t i = 0; i < parsed.count; i++) {
+        if (parsed.items[i].open_array) parsed.items[i].open_size = ANY_NUMBER;
     }
-    unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
+    unit u = unit_of(&parsed, s->symbols, VALUE_NONE, NULL);
     char *about = NULL;
     if (trial_of(&s->analyser, &u.source, TRIAL_OF_HELP, -1) == TRIAL_PASSED &&
         analyser_parse(&s->analyser, u.source.data, u.source.size))
         about = describe_cursor(ask, meaning(s, u.source.data, code, begin, end));
     text_free(&u.source);
-    draft_free(&d);
+    parsed_cell_free(&parsed);
     return about;
 }
 

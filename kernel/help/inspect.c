@@ -35,16 +35,16 @@ static char *describe_word(const inquiry *ask, size_t begin, size_t end)
         about = describe(ask, name);
     } else {
         char *code = as_c(ask->cell);
-        draft d = draft_of(code, "In[0]", 0, ask->s->prefix, ask->s->symbols);
+        parsed_cell parsed = parsed_cell_of(code, "In[0]", 0, ask->s->prefix, ask->s->symbols);
         char *key = format_text("o:%s", name);
-        bool own = draft_find(&d, key) || !symbols_find(ask->s->symbols, key);
+        bool own = parsed_cell_find(&parsed, key) || !symbols_find(ask->s->symbols, key);
         if (own || strchr(code, '{')) about = describe_place(ask, end - 1);
         if (about && strstr(about, "defined in In[")) { /* an earlier cell's: more is known of it */
             free(about);
             about = NULL;
         }
         if (!about) about = describe(&(inquiry){ask->s, NULL, ask->detail}, name);
-        draft_free(&d);
+        parsed_cell_free(&parsed);
         free(key);
         free(code);
     }

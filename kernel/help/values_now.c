@@ -25,11 +25,11 @@ static void parse_all(session *s, const values_now *all)
 {
     text use = {0};
     for (size_t i = 0; i < all->count; i++) text_addf(&use, "(void)%s;\n", all->variables[i]->name);
-    draft d = draft_of(use.data, "In[0]", 0, s->prefix, s->symbols);
-    unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
+    parsed_cell parsed = parsed_cell_of(use.data, "In[0]", 0, s->prefix, s->symbols);
+    unit u = unit_of(&parsed, s->symbols, VALUE_NONE, NULL);
     analyser_parse(&s->analyser, u.source.data, u.source.size);
     text_free(&u.source);
-    draft_free(&d);
+    parsed_cell_free(&parsed);
     text_free(&use);
 }
 

@@ -1,9 +1,9 @@
 /* The value of a trailing expression, written as C would write it: 42, 'a', "text", RED, {1, 2, 3}, {.x = 1, .y = 2}.
- * The type comes from libclang, the bytes from a process's memory. Read first: analyse.h. */
+ * The type comes from libclang, the bytes from a process's memory. Read first: analyser.h. */
 #ifndef KERNEL_VALUES_VALUE_H
 #define KERNEL_VALUES_VALUE_H
 
-#include "cells/analyse.h"
+#include "cells/analyser.h"
 
 #include <jansson.h>
 

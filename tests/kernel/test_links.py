@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 OBJECTS = BUILD / "obj/kernel"
-# The largest circle: the hints for learners, which share the diagnostic that they are about (diagnostics/, cells/analyse.c).
+# The largest circle: the hints for learners, which share the diagnostic that they are about (diagnostics/, cells/analyser.c).
 MOST = 9
 # Of worker/ and ranks/, which have programs of their own, the kernel is linked with these.
 SHARED = {"worker/protocol", "worker/family", "worker/segments"}

@@ -1,7 +1,7 @@
-/* What libclang knows of a cell: its mistakes, and the types of what it defines. One translation unit is kept and
+/* libclang's view of a cell: its diagnostics, and the types of its definitions. One translation unit is kept and
  * parsed again for each cell; its leading includes are parsed once. Read first: unit.h. */
-#ifndef KERNEL_CELLS_ANALYSE_H
-#define KERNEL_CELLS_ANALYSE_H
+#ifndef KERNEL_CELLS_ANALYSER_H
+#define KERNEL_CELLS_ANALYSER_H
 
 #include "cells/text.h"
 

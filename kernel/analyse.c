@@ -1,5 +1,5 @@
-/* What libclang says of a cell before anything is compiled: its mistakes, the types of what it defines, and what it
- * means for the functions and variables of earlier cells. Read first: build.h, cells/dependents.h. */
+/* Analyses a cell with libclang before anything is compiled: its diagnostics, the types of what it defines, and its
+ * effect on the functions and variables of earlier cells. Read first: build.h, cells/dependents.h. */
 #define _GNU_SOURCE
 #include "build.h"
 #include "cells/declared.h"
@@ -11,29 +11,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACEHOLDER = 1000 }; /* elements of an array of run-time size, while the cell is only examined */
+enum { PLACEHOLDER = 1000 }; /* elements of an array of run-time size, while the cell is only analysed */
 
 static void parse(build *b)
 {
-    unit u = unit_of(&b->draft, b->s->symbols, VALUE_PROBE, NULL);
+    unit u = unit_of(&b->cell, b->s->symbols, VALUE_PROBE, NULL);
     analyser_parse(&b->s->analyser, u.source.data, u.source.size);
     b->mark = u.mark;
-    b->draft.value_offset = u.value_offset;
+    b->cell.value_offset = u.value_offset;
     if (getenv("KOLO_KERNEL_TRACE")) fprintf(stderr, "----\n%s\n----\n", u.source.data);
     text_free(&u.source);
 }
 
 static diagnosis diagnosis_of(build *b)
 {
-    return diagnose(&b->s->analyser, b->draft.name, source_line_of, fate_of, b->s, b->s->symbols);
+    return diagnose(&b->s->analyser, b->cell.name, source_line_of, fate_of, b->s, b->s->symbols);
 }
 
 /* The number of elements that initialisers give to `[]`. True when there was one to find. */
 static bool size_open_arrays(build *b)
 {
     bool any = false;
-    for (size_t i = 0; i < b->draft.count; i++) {
-        draft_item *item = &b->draft.items[i];
+    for (size_t i = 0; i < b->cell.count; i++) {
+        parsed_item *item = &b->cell.items[i];
         if (!item->open_array || item->open_size) continue;
         CXType type = clang_getCanonicalType(clang_getCursorType(analyser_cursor(&b->s->analyser, item->init_offset)));
         long long count = clang_getArraySize(type);
@@ -47,8 +47,8 @@ static bool size_open_arrays(build *b)
 static bool give_up_constants(build *b)
 {
     bool any = false;
-    for (size_t i = 0; i < b->draft.count; i++) {
-        draft_item *item = &b->draft.items[i];
+    for (size_t i = 0; i < b->cell.count; i++) {
+        parsed_item *item = &b->cell.items[i];
         if (!item->constant) continue;
         char *value = constant_of(analyser_cursor(&b->s->analyser, item->offset));
         if (!value) any = true;
@@ -58,37 +58,37 @@ static bool give_up_constants(build *b)
     return any;
 }
 
-static bool is_token(const draft *d, size_t at, const char *spelling)
+static bool is_token(const parsed_cell *parsed, size_t at, const char *spelling)
 {
-    return token_is(d->source, &d->split.tokens.items[at], spelling);
+    return token_is(parsed->source, &parsed->split.tokens.items[at], spelling);
 }
 
-static bool bound_known(const draft *d, size_t bracket)
+static bool bound_known(const parsed_cell *parsed, size_t bracket)
 {
-    for (size_t i = 0; i < d->bound_count; i++) {
-        if (d->bounds[i].bracket == bracket) return true;
+    for (size_t i = 0; i < parsed->bound_count; i++) {
+        if (parsed->bounds[i].bracket == bracket) return true;
     }
     return false;
 }
 
 /* Each `[size]` of a declarator, those of its parameters not. */
-static void take_bounds(draft *d, const declarator *one)
+static void take_bounds(parsed_cell *parsed, const declarator *one)
 {
-    const token *t = d->split.tokens.items;
+    const token *t = parsed->split.tokens.items;
     for (size_t i = one->first; i < one->last; i++) {
-        bool parameters = is_token(d, i, "(") && i > one->first &&
-                          (t[i - 1].kind == TOKEN_NAME || is_token(d, i - 1, ")") || is_token(d, i - 1, "]"));
-        bool size = is_token(d, i, "[") && !is_token(d, i + 1, "]");
-        if (size && !bound_known(d, t[i].begin)) {
-            d->bounds = need_grown(d->bounds, d->bound_count, &d->bound_capacity, sizeof *d->bounds);
-            d->bounds[d->bound_count++] = (bound){t[i].begin, PLACEHOLDER, false};
+        bool parameters = is_token(parsed, i, "(") && i > one->first &&
+                          (t[i - 1].kind == TOKEN_NAME || is_token(parsed, i - 1, ")") || is_token(parsed, i - 1, "]"));
+        bool size = is_token(parsed, i, "[") && !is_token(parsed, i + 1, "]");
+        if (size && !bound_known(parsed, t[i].begin)) {
+            parsed->bounds = need_grown(parsed->bounds, parsed->bound_count, &parsed->bound_capacity, sizeof *parsed->bounds);
+            parsed->bounds[parsed->bound_count++] = (bound){t[i].begin, PLACEHOLDER, false};
         }
-        if (parameters || size) i = after_brackets(d->source, t, i, one->last) - 1;
+        if (parameters || size) i = after_brackets(parsed->source, t, i, one->last) - 1;
     }
 }
 
 /* The piece of the cell that a place of libclang's lies in, or none. */
-static size_t piece_at(const draft *d, CXSourceLocation location)
+static size_t piece_at(const parsed_cell *parsed, CXSourceLocation location)
 {
     CXString file;
     unsigned line, column;
@@ -96,14 +96,14 @@ static size_t piece_at(const draft *d, CXSourceLocation location)
     char *place = format_text("#line %u \"%s\"\n", line, clang_getCString(file));
     clang_disposeString(file);
     size_t found = none;
-    for (size_t i = 0; found == none && i < d->split.count; i++) {
-        const piece *p = &d->split.pieces[i];
+    for (size_t i = 0; found == none && i < parsed->split.count; i++) {
+        const piece *p = &parsed->split.pieces[i];
         for (size_t k = p->first; k < p->last; k++) {
-            const token *t = &d->split.tokens.items[k];
+            const token *t = &parsed->split.tokens.items[k];
             size_t start = t->begin;
-            while (start > 0 && d->source[start - 1] != '\n') start--;
+            while (start > 0 && parsed->source[start - 1] != '\n') start--;
             if (t->begin - start >= column || column > t->end - start) continue;
-            char *own = line_directive(d, t->line);
+            char *own = line_directive(parsed, t->line);
             if (!strcmp(own, place)) found = i;
             free(own);
         }
@@ -121,21 +121,21 @@ static bool takes_run_time_size(const char *said)
 /* Arrays of run-time size: C allows none at file scope, where a cell's variables are. The cell runs in stages. */
 static bool find_run_time_sizes(build *b)
 {
-    draft *d = &b->draft;
+    parsed_cell *parsed = &b->cell;
     bool any = false;
-    CXTranslationUnit parsed = b->s->analyser.unit;
-    for (unsigned i = 0; i < clang_getNumDiagnostics(parsed); i++) {
-        CXDiagnostic one = clang_getDiagnostic(parsed, i);
+    CXTranslationUnit seen = b->s->analyser.unit;
+    for (unsigned i = 0; i < clang_getNumDiagnostics(seen); i++) {
+        CXDiagnostic one = clang_getDiagnostic(seen, i);
         char *said = clang_text(clang_getDiagnosticSpelling(one));
-        size_t at = takes_run_time_size(said) ? piece_at(d, clang_getDiagnosticLocation(one)) : none;
+        size_t at = takes_run_time_size(said) ? piece_at(parsed, clang_getDiagnosticLocation(one)) : none;
         free(said);
         clang_disposeDiagnostic(one);
         if (at == none) continue;
-        declaration taken = declaration_of(&d->split, &d->split.pieces[at]);
-        size_t before = d->bound_count;
-        for (size_t k = 0; k < taken.count; k++) take_bounds(d, &taken.declarators[k]);
+        declaration taken = declaration_of(&parsed->split, &parsed->split.pieces[at]);
+        size_t before = parsed->bound_count;
+        for (size_t k = 0; k < taken.count; k++) take_bounds(parsed, &taken.declarators[k]);
         declaration_free(&taken);
-        if (d->bound_count == before) continue;
+        if (parsed->bound_count == before) continue;
         if (!b->staged || at < b->stage) b->stage = at;
         b->staged = any = true;
     }
@@ -146,8 +146,8 @@ static bool find_run_time_sizes(build *b)
 static bool take_constants(build *b)
 {
     bool any = false;
-    for (size_t i = 0; i < b->draft.count; i++) {
-        draft_item *item = &b->draft.items[i];
+    for (size_t i = 0; i < b->cell.count; i++) {
+        parsed_item *item = &b->cell.items[i];
         if (item->what->kind != ENTITY_TYPE || !item->offset) continue;
         names *keys = &item->what->defines;
         size_t before = keys->count;
@@ -161,14 +161,14 @@ static bool take_constants(build *b)
 static bool find_flexible(build *b)
 {
     bool any = false;
-    CXTranslationUnit parsed = b->s->analyser.unit;
-    for (unsigned i = 0; i < clang_getNumDiagnostics(parsed); i++) {
-        CXDiagnostic one = clang_getDiagnostic(parsed, i);
+    CXTranslationUnit seen = b->s->analyser.unit;
+    for (unsigned i = 0; i < clang_getNumDiagnostics(seen); i++) {
+        CXDiagnostic one = clang_getDiagnostic(seen, i);
         char *said = clang_text(clang_getDiagnosticSpelling(one));
         bool flexible = !strcmp(said, "initialization of flexible array member is not allowed");
-        size_t at = flexible ? piece_at(&b->draft, clang_getDiagnosticLocation(one)) : none;
-        for (size_t k = 0; at != none && k < b->draft.count; k++) {
-            draft_item *item = &b->draft.items[k];
+        size_t at = flexible ? piece_at(&b->cell, clang_getDiagnosticLocation(one)) : none;
+        for (size_t k = 0; at != none && k < b->cell.count; k++) {
+            parsed_item *item = &b->cell.items[k];
             bool here = item->piece == at && item->what->kind == ENTITY_VARIABLE && !item->what->natural;
             item->what->natural |= here;
             any |= here;
@@ -191,7 +191,7 @@ static bool mend(build *b)
     return again;
 }
 
-static size_t alignment_of(const build *b, const draft_item *item, size_t of_type)
+static size_t alignment_of(const build *b, const parsed_item *item, size_t of_type)
 {
     char *asked = item->align_offset ? constant_of(analyser_cursor(&b->s->analyser, item->align_offset)) : NULL;
     size_t align = asked ? strtoul(asked, NULL, 10) : 0;
@@ -199,7 +199,7 @@ static size_t alignment_of(const build *b, const draft_item *item, size_t of_typ
     return align > of_type ? align : of_type;
 }
 
-static void take_facts(build *b, draft_item *item, type_facts *facts)
+static void take_facts(build *b, parsed_item *item, type_facts *facts)
 {
     entity *e = item->what;
     free(e->type);
@@ -233,8 +233,8 @@ static void take_facts(build *b, draft_item *item, type_facts *facts)
 
 static void take_types(build *b)
 {
-    for (size_t i = 0; i < b->draft.count; i++) {
-        draft_item *item = &b->draft.items[i];
+    for (size_t i = 0; i < b->cell.count; i++) {
+        parsed_item *item = &b->cell.items[i];
         type_facts facts;
         bool typed = item->what->name && item->what->kind != ENTITY_MACRO;
         if (typed && analyser_type(&b->s->analyser, item->offset, &facts)) take_facts(b, item, &facts);
@@ -245,12 +245,12 @@ static void take_types(build *b)
  * functions whose text is no declaration: with an alias, or without types of parameters. */
 void declare_items(build *b)
 {
-    for (size_t i = 0; i < b->draft.count; i++) {
-        entity *e = b->draft.items[i].what;
+    for (size_t i = 0; i < b->cell.count; i++) {
+        entity *e = b->cell.items[i].what;
         if (!e || !e->written || !e->type) continue;
         size_t size = strlen(e->type);
         bool function = e->kind == ENTITY_FUNCTION && e->defined &&
-                        (b->draft.items[i].declarator != none || (size > 2 && !strcmp(e->type + size - 2, "()")));
+                        (b->cell.items[i].declarator != none || (size > 2 && !strcmp(e->type + size - 2, "()")));
         if (!function && e->kind != ENTITY_VARIABLE) continue;
         char *plain = declared(e->type, e->name);
         free(e->declaration);
@@ -294,8 +294,8 @@ static void add_missing(entity *e, void *closure)
 
 static bool defined_in_cell(const build *b, const char *name)
 {
-    for (size_t i = 0; i < b->draft.count; i++) {
-        const entity *e = b->draft.items[i].what;
+    for (size_t i = 0; i < b->cell.count; i++) {
+        const entity *e = b->cell.items[i].what;
         if (e->kind == ENTITY_VARIABLE && e->defined && !strcmp(e->name, name)) return true;
     }
     return false;
@@ -306,8 +306,8 @@ static bool defined_in_cell(const build *b, const char *name)
 static bool find_missing(build *b, result *r)
 {
     if (b->s->compiler.link_flags.count) return true; /* the user's libraries may define it: the loader knows */
-    for (size_t i = 0; i < b->draft.count; i++) {
-        entity *e = b->draft.items[i].what;
+    for (size_t i = 0; i < b->cell.count; i++) {
+        entity *e = b->cell.items[i].what;
         entity *old = e->name ? symbols_find_bytes(b->s->symbols, 'o', e->name, strlen(e->name)) : NULL;
         bool ours = (old && old->link) || (e->name && defined_in_cell(b, e->name));
         e->mark = b->mark;
@@ -316,15 +316,15 @@ static bool find_missing(build *b, result *r)
     symbols_each(b->s->symbols, add_missing, b);
     for (size_t i = 0; i < b->missing.count; i++) {
         const char *name = b->missing.items[i];
-        if (analyser_refers(&b->s->analyser, b->draft.function, name)) {
+        if (analyser_refers(&b->s->analyser, b->cell.function, name)) {
             *r = error_result("LinkError",
                               "'%s' is declared but not defined, neither in a cell nor in a loaded library "
                               "(%%ldflags -lNAME loads one)",
                               name);
             return false;
         }
-        for (size_t k = 0; k < b->draft.count; k++) {
-            entity *e = b->draft.items[k].what;
+        for (size_t k = 0; k < b->cell.count; k++) {
+            entity *e = b->cell.items[k].what;
             if (e->kind == ENTITY_FUNCTION && e->defined && analyser_refers(&b->s->analyser, e->name, name))
                 add_stale(b, e, format_text("it uses '%s', which is declared, and nothing defines it yet", name));
         }
@@ -334,9 +334,9 @@ static bool find_missing(build *b, result *r)
 
 static void set_again(build *b, entity **functions, size_t count)
 {
-    free(b->draft.again);
-    b->draft.again = functions;
-    b->draft.again_count = count;
+    free(b->cell.again);
+    b->cell.again = functions;
+    b->cell.again_count = count;
 }
 
 static entity **list_of(entity *const *functions, size_t count)
@@ -360,8 +360,8 @@ static char *why_stale(build *b, entity *function)
 /* What the function uses and the cell has changed, where the reason does not name it. */
 static char *with_cause(const build *b, const entity *function, char *why)
 {
-    for (size_t i = 0; i < b->draft.count; i++) {
-        const entity *e = b->draft.items[i].what;
+    for (size_t i = 0; i < b->cell.count; i++) {
+        const entity *e = b->cell.items[i].what;
         const entity *old = e->defines.count ? symbols_find(b->s->symbols, e->defines.items[0]) : NULL;
         const char *name = e->defines.count ? e->defines.items[0] + 2 : "";
         char *named = format_text("'%s'", name);
@@ -404,10 +404,10 @@ static void sort_functions(build *b, entity *const *functions, size_t count)
 static bool drop_changed_variables(build *b, names *more)
 {
     size_t before = more->count;
-    for (size_t i = 0; i < b->draft.recheck_count; i++) {
-        entity *e = b->draft.recheck[i];
+    for (size_t i = 0; i < b->cell.recheck_count; i++) {
+        entity *e = b->cell.recheck[i];
         type_facts facts = {0};
-        bool known = b->draft.recheck_offset[i] && analyser_type(&b->s->analyser, b->draft.recheck_offset[i], &facts);
+        bool known = b->cell.recheck_offset[i] && analyser_type(&b->s->analyser, b->cell.recheck_offset[i], &facts);
         free(facts.spelling);
         free(facts.plain);
         if (!known || facts.layout == e->layout) continue;
@@ -428,8 +428,8 @@ static void name_old_objects(build *b, const entity *variable)
     names words = {0};
     token_list list = tokens_of(variable->type);
     used_names(variable->type, list.items, 0, list.count, &words);
-    for (size_t i = 0; i < b->draft.count; i++) {
-        const entity *e = b->draft.items[i].what;
+    for (size_t i = 0; i < b->cell.count; i++) {
+        const entity *e = b->cell.items[i].what;
         const entity *old =
             e->kind == ENTITY_TYPE && e->defines.count ? symbols_find(b->s->symbols, e->defines.items[0]) : NULL;
         if (!old || !old->shown || !strchr(old->shown, '{') || !strcmp(old->shown, e->shown) ||
@@ -447,8 +447,8 @@ static void name_pointers(build *b, entity *const *variables, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (!variables[i]->type || !strchr(variables[i]->type, '*')) continue;
         name_old_objects(b, variables[i]);
-        for (size_t k = 0; k < b->draft.count; k++) {
-            const entity *e = b->draft.items[k].what;
+        for (size_t k = 0; k < b->cell.count; k++) {
+            const entity *e = b->cell.items[k].what;
             if (!variable_changes(e, b->s->symbols) || !names_have(&variables[i]->uses, e->name)) continue;
             char *note =
                 format_text("'%s' was set from the old '%s', and may still point to it\n", variables[i]->name, e->name);
@@ -468,12 +468,12 @@ static bool fail(diagnosis *d, result *r)
 
 static void look_at(build *b, const dependents *found)
 {
-    draft *d = &b->draft;
-    free(d->recheck);
-    free(d->recheck_offset);
-    d->recheck = list_of(found->variables, found->variable_count);
-    d->recheck_count = found->variable_count;
-    d->recheck_offset = need_zeroed((found->variable_count + 1) * sizeof *d->recheck_offset);
+    parsed_cell *parsed = &b->cell;
+    free(parsed->recheck);
+    free(parsed->recheck_offset);
+    parsed->recheck = list_of(found->variables, found->variable_count);
+    parsed->recheck_count = found->variable_count;
+    parsed->recheck_offset = need_zeroed((found->variable_count + 1) * sizeof *parsed->recheck_offset);
     set_again(b, list_of(found->functions, found->function_count), found->function_count);
     if (found->function_count || found->variable_count) parse(b);
 }
@@ -491,16 +491,16 @@ static bool stands_alone(build *b, result *r)
 
 /* Takes along the earlier functions that this cell changes; names those that no longer fit. One more parse when there
  * are any and all fit. */
-static bool take_dependents(build *b, bool *parsed, result *r)
+static bool take_dependents(build *b, bool *again, result *r)
 {
     names more = {0};
     bool gone, good = true;
     do {
-        dependents found = dependents_of(&b->draft, b->s->symbols, &more);
-        *parsed |= found.function_count || found.variable_count;
+        dependents found = dependents_of(&b->cell, b->s->symbols, &more);
+        *again |= found.function_count || found.variable_count;
         look_at(b, &found);
         gone = drop_changed_variables(b, &more);
-        b->draft.recheck_count = 0;
+        b->cell.recheck_count = 0;
         if (!gone) {
             name_pointers(b, found.variables, found.variable_count);
             bool doubt = (found.function_count || b->dropped.count) && analyser_has_errors(&b->s->analyser);
@@ -517,12 +517,12 @@ static bool take_dependents(build *b, bool *parsed, result *r)
 static bool check_large(build *b)
 {
     bool any = false;
-    for (size_t i = 0; i < b->draft.count; i++)
-        any |= b->draft.items[i].has_value && b->draft.items[i].what->size > 65536;
+    for (size_t i = 0; i < b->cell.count; i++)
+        any |= b->cell.items[i].has_value && b->cell.items[i].what->size > 65536;
     if (!any) return false;
     parse(b);
     bool errors = analyser_has_errors(&b->s->analyser);
-    for (size_t i = 0; errors && i < b->draft.count; i++) b->draft.items[i].computed = true;
+    for (size_t i = 0; errors && i < b->cell.count; i++) b->cell.items[i].computed = true;
     if (errors) parse(b);
     return true;
 }
@@ -532,12 +532,12 @@ static bool take(build *b, const char *warnings, result *r)
 {
     take_types(b);
     if (!find_missing(b, r)) return false;
-    bool parsed = check_large(b);
-    if (!take_dependents(b, &parsed, r)) return false;
-    if (parsed) take_types(b);
+    bool again = check_large(b);
+    if (!take_dependents(b, &again, r)) return false;
+    if (again) take_types(b);
     declare_items(b);
-    if (b->draft.has_value) b->value = analyser_value(&b->s->analyser, b->draft.value_offset);
-    b->form = b->draft.has_value ? form_of(&b->value, &b->draft.shower) : VALUE_PROBE;
+    if (b->cell.has_value) b->value = analyser_value(&b->s->analyser, b->cell.value_offset);
+    b->form = b->cell.has_value ? form_of(&b->value, &b->cell.shower) : VALUE_PROBE;
     if (warnings && !b->quiet) print_error(b->s, warnings);
     return true;
 }
@@ -545,19 +545,19 @@ static bool take(build *b, const char *warnings, result *r)
 /* `int SQ(int x)` where an earlier cell has defined a macro SQ: the cell replaces it, as it would a function. */
 static void undo_macros(build *b)
 {
-    if (!analyser_has_errors(&b->s->analyser) || !draft_undo_macros(&b->draft, b->s->symbols)) return;
+    if (!analyser_has_errors(&b->s->analyser) || !parsed_cell_undo_macros(&b->cell, b->s->symbols)) return;
     parse(b);
     for (int i = 0; i < 3 && mend(b); i++) parse(b);
-    for (size_t i = 0; i < b->draft.undone.count; i++)
+    for (size_t i = 0; i < b->cell.undone.count; i++)
         text_addf(&b->notes, "the macro %s is gone: this cell defines something else of that name\n",
-                  b->draft.undone.items[i]);
+                  b->cell.undone.items[i]);
     if (!analyser_has_errors(&b->s->analyser)) return;
-    names_free(&b->draft.undone);
+    names_free(&b->cell.undone);
     text_clear(&b->notes);
     parse(b);
 }
 
-bool examine(build *b, result *r)
+bool analyse(build *b, result *r)
 {
     keep_types(b);
     parse(b);

@@ -1,4 +1,4 @@
-#include "cells/analyse.h"
+#include "cells/analyser.h"
 #include "cells/lexer.h"
 #include "diagnostics/standard.h"
 
