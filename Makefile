@@ -54,9 +54,9 @@ LIBKOLO := $(BUILD)/lib/libkolo.so
 BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(BUILD)/lib/libkolo_mpi.so $(BUILD)/lib/libkolo_zmq.so \
            $(BUILD)/lib/libkolo_curl.so $(BUILD)/lib/libkolo_hwloc.so $(BUILD)/bin/kolo-data \
            $(BUILD)/bin/kolo-what-if $(BUILD)/bin/kolo-board $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker $(BUILD)/bin/kolo-rank \
-           $(BUILD)/lib/kolo-program.o $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
+           $(BUILD)/lib/kolo-crash-runtime.o $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
 OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(ZMQ_SRC) $(CURL_SRC) $(HWLOC_SRC) $(DATA_SRC) $(WHATIF_SRC) $(BOARD_SRC) $(LAUNCH_SRC) \
-                         $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) $(JUPYTER_SRC) kernel/linked/program.c)
+                         $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) $(JUPYTER_SRC) kernel/crash_runtime/crash_runtime.c)
 TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 SPEC    := $(BUILD)/share/jupyter/kernels/kolo/kernel.json
 
@@ -148,9 +148,9 @@ $(BUILD)/bin/kolo-worker: $(call object,$(WORKER_SRC))
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) $(WORKER_SEEN) -Wl,-z,now -o $@ $^ -ldl -lm -pthread
 
-# What is linked into the programs of %%run.
-$(BUILD)/obj/kernel/linked/program.o: EXTRA = -Ikernel -fPIE -fno-lto -fno-sanitize=all
-$(BUILD)/lib/kolo-program.o: $(BUILD)/obj/kernel/linked/program.o
+# Linked into the programs of %%run.
+$(BUILD)/obj/kernel/crash_runtime/crash_runtime.o: EXTRA = -Ikernel -fPIE -fno-lto -fno-sanitize=all
+$(BUILD)/lib/kolo-crash-runtime.o: $(BUILD)/obj/kernel/crash_runtime/crash_runtime.o
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
 
@@ -209,7 +209,7 @@ install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-confi
 	$(Q)for folder in core show losses optimizers link comm plan layers backend runtime data model topology engine \
             strategy replica training; do \
 	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/kolo/$$folder ext/$$folder/*.h; done
-	$(Q)install -m 644 $(wildcard $(BUILD)/lib/*.so) $(BUILD)/lib/kolo-program.o $(DESTDIR)$(PREFIX)/lib
+	$(Q)install -m 644 $(wildcard $(BUILD)/lib/*.so) $(BUILD)/lib/kolo-crash-runtime.o $(DESTDIR)$(PREFIX)/lib
 	$(Q)sed 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' ext/kolo.pc.in \
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/kolo.pc
 	$(Q)dockerfiles/setup.sh kernelspec $(abspath $(PREFIX))/bin $(DESTDIR)$(PREFIX)/share/jupyter/kernels

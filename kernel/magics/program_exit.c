@@ -1,7 +1,7 @@
-/* How a program of %%run ended: its exit code, or the fault and its line. See magics.h, linked/program.h. */
+/* How a program of %%run ended: its exit code, or the fault and its line. See magics.h, crash_runtime/crash_runtime.h. */
 #define _GNU_SOURCE
 #include "exit_status.h"
-#include "linked/program.h"
+#include "crash_runtime/crash_runtime.h"
 #include "magics/magics.h"
 #include "worker/checks.h"
 #include "worker/protocol.h"
@@ -29,10 +29,10 @@ static result plain_exit(int status)
 static const char *reason_of(int why)
 {
     switch (why) {
-    case PROGRAM_INDEX: return "an index is outside of its array";
-    case PROGRAM_UNREACHABLE:
+    case CRASH_INDEX: return "an index is outside of its array";
+    case CRASH_UNREACHABLE:
         return "__builtin_unreachable() was reached, or a function declared noreturn has returned";
-    case PROGRAM_SMASHED:
+    case CRASH_SMASHED:
         return "this function has written beyond the end of one of its arrays, over its own stack frame";
     default: return NULL;
     }
@@ -84,7 +84,7 @@ static char *read_note(char *note, int *number, int *why, unsigned long *address
 
 result program_exit_result(session *s, const char *program, int status)
 {
-    char *path = format_text("%s" PROGRAM_NOTE, program), *note = read_whole_file(path);
+    char *path = format_text("%s" CRASH_NOTE, program), *note = read_whole_file(path);
     int number = 0, why = 0, signalled = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - 128;
     unsigned long address = 0;
     result r;
@@ -93,12 +93,12 @@ result program_exit_result(session *s, const char *program, int status)
         char *detail = strchr(rest, MARK_INDEX), *words = detail ? copy_of(detail) : NULL;
         if (detail) *detail = 0;
         const char *reason = words ? words : reason_of(why);
-        char *offsets = why == PROGRAM_SMASHED ? with_line(s, program, rest) : copy_of(rest);
+        char *offsets = why == CRASH_SMASHED ? with_line(s, program, rest) : copy_of(rest);
         text frames = packed_frames(program, reason, offsets);
         r = exit_status_result(s, &(exit_status){.status = reason ? STATUS_REFUSED : STATUS_SIGNAL,
                                                  .code = number,
                                                  .address = address,
-                                                 .deep = why == PROGRAM_STACK,
+                                                 .deep = why == CRASH_STACK,
                                                  .frames = frames.data,
                                                  .frames_size = frames.size});
         text_free(&frames);

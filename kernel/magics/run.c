@@ -119,7 +119,7 @@ static void add_libraries(session *s, names *list, const char *code)
 static void add_flags(session *s, names *list)
 {
     static const char *const fixed[] = {"-g", "-gdwarf-4", "-w", "-fno-color-diagnostics", NULL};
-    /* The checks call linked/program.c. */
+    /* The checks call crash_runtime/crash_runtime.c. */
     static const char *const calls[] = {"-fno-sanitize-trap=all", "-fno-sanitize-recover=all",
                                         "-fno-sanitize-link-runtime", NULL};
     /* Memory that is given back twice, or an array that a call overruns, is not optimised away. */
@@ -138,12 +138,12 @@ static bool build_program(session *s, const char *code, const char *name, const 
 {
     char *file = format_text("%s.c", program), *log = format_text("%s.log", program),
          *folder = copy_of_bytes(s->library, strlen(s->library) - strlen("/libkolo.so")),
-         *linked = format_text("%s/kolo-program.o", folder);
+         *runtime = format_text("%s/kolo-crash-runtime.o", folder);
     char *marked = format_text("#line 1 \"%s\"\n%s\n", name, code);
     names list = {0};
     names_add(&list, "clang-19");
     add_flags(s, &list);
-    const char *const files[] = {file, linked, "-o", program};
+    const char *const files[] = {file, runtime, "-o", program};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) names_add(&list, files[i]);
     add_libraries(s, &list, code);
     bool built = write_whole_file(file, marked, strlen(marked));
@@ -159,7 +159,7 @@ static bool build_program(session *s, const char *code, const char *name, const 
     unlink(file);
     unlink(log);
     free(folder);
-    free(linked);
+    free(runtime);
     names_free(&list);
     free(marked);
     free(file);

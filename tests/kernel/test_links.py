@@ -19,7 +19,7 @@ def files():
     """The kernel's files, as "magics/table", that have an object in the build."""
     sources = (path.relative_to(ROOT / "kernel") for path in (ROOT / "kernel").rglob("*.c*"))
     names = {path.with_suffix("").as_posix() for path in sources if path.suffix in (".c", ".cpp")}
-    own = {name for name in names if not name.startswith(("worker/", "linked/"))} - ELSEWHERE | SHARED
+    own = {name for name in names if not name.startswith(("worker/", "crash_runtime/"))} - ELSEWHERE | SHARED
     return sorted(name for name in own if (OBJECTS / f"{name}.o").exists())
 
 

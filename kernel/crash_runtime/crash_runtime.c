@@ -1,8 +1,8 @@
 /* Linked into a program that %%run builds. What it prints is seen line by line, though it goes through a pipe; and when
  * a fault ends it, a file beside it says where. The program dies of the fault all the same, and handlers of its own, or
- * of a sanitizer's, stay in place. Read first: linked/program.h. */
+ * of a sanitizer's, stay in place. Read first: crash_runtime/crash_runtime.h. */
 #define _GNU_SOURCE
-#include "linked/program.h"
+#include "crash_runtime/crash_runtime.h"
 #include "worker/checks.h"
 
 #include <errno.h>
@@ -92,7 +92,7 @@ static void take_note(int number, int why, uintptr_t address)
     write_number(w.file, "%lu", (unsigned long)number);
     write_number(w.file, " %lu", (unsigned long)why);
     write_number(w.file, " %lx", address);
-    if (why != PROGRAM_SMASHED) _Unwind_Backtrace(visit, &w);
+    if (why != CRASH_SMASHED) _Unwind_Backtrace(visit, &w);
     else write_number(w.file, " %lx", address - 1 - base); /* the frames above cannot be unwound */
     if (*detail && write(w.file, detail, strlen(detail)) < 0) errno = 0;
     close(w.file);
@@ -134,7 +134,7 @@ static void on_fault(int number, siginfo_t *info, void *memory)
     uintptr_t address = fault ? (uintptr_t)info->si_addr : 0;
     bool full = fault && stack_is_full(address, (uintptr_t)STACK_POINTER(context));
     if (fault && !full) settle(context, address);
-    end(number, full ? PROGRAM_STACK : PROGRAM_FAULT, address);
+    end(number, full ? CRASH_STACK : CRASH_FAULT, address);
 }
 
 /* What clang's checks call. Each call has a line of its own, which a trap would have to share with others. Weak: a
@@ -146,14 +146,14 @@ __attribute__((weak)) _Noreturn void __ubsan_handle_builtin_unreachable(void);
 
 _Noreturn void __stack_chk_fail(void)
 {
-    end(SIGABRT, PROGRAM_SMASHED, (uintptr_t)__builtin_return_address(0));
+    end(SIGABRT, CRASH_SMASHED, (uintptr_t)__builtin_return_address(0));
     _exit(128 + SIGABRT);
 }
 
 _Noreturn void __ubsan_handle_out_of_bounds_abort(const checked_index *check, uintptr_t index)
 {
     describe_index(detail, sizeof detail, check, index);
-    end(SIGABRT, PROGRAM_INDEX, 0);
+    end(SIGABRT, CRASH_INDEX, 0);
     _exit(128 + SIGABRT);
 }
 
@@ -165,7 +165,7 @@ _Noreturn void __ubsan_handle_divrem_overflow_abort(void)
 
 _Noreturn void __ubsan_handle_builtin_unreachable(void)
 {
-    end(SIGABRT, PROGRAM_UNREACHABLE, 0);
+    end(SIGABRT, CRASH_UNREACHABLE, 0);
     _exit(128 + SIGABRT);
 }
 
@@ -185,8 +185,8 @@ __attribute__((constructor)) static void begin(int count, char **words, char **e
 {
     static char name[] = "program";
     struct rlimit limit;
-    ssize_t size = readlink("/proc/self/exe", path, sizeof path - sizeof PROGRAM_NOTE);
-    if (size > 0) memcpy(path + size, PROGRAM_NOTE, sizeof PROGRAM_NOTE);
+    ssize_t size = readlink("/proc/self/exe", path, sizeof path - sizeof CRASH_NOTE);
+    if (size > 0) memcpy(path + size, CRASH_NOTE, sizeof CRASH_NOTE);
     if (count > 0) words[0] = program_invocation_name = program_invocation_short_name = name;
     if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         stack_end = (uintptr_t)environment - limit.rlim_cur;
