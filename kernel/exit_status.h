@@ -15,7 +15,6 @@ typedef struct exit_status {
     const char *reason; /* why the supervisor ended it, a sentence; NULL: it did not */
     bool thread;   /* on a thread that cells had started */
     bool survived; /* its process lives on */
-    bool deep;     /* the stack had no more room */
     bool before;   /* its process ended before the cell ran */
 } exit_status;
 

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "crash_runtime/crash_runtime.h"
 #include "worker/checks.h"
+#include "worker/protocol.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,14 +16,16 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
 #include <unwind.h>
 
-enum { STACK = 64 * 1024, PAGE = 4096, NEAR = 128 * 1024, FRAMES = 48 };
+enum { STACK = 64 * 1024, PAGE = 4096, NEAR = 128 * 1024, FRAMES = 48, MOST_FRAMES = 10000000 };
 
 static char path[4096]; /* of the note */
-static char detail[400]; /* of an index that is outside of its array: checks.h */
+static char object[256]; /* the name of the program's file, without its folder */
+static const char smashed[] = WORDS_SMASHED;
 static uintptr_t base, first, last; /* of the program itself: where it was loaded, and its own code */
 static uintptr_t stack_end; /* of the main thread, about; 0: it has none */
 
@@ -61,41 +64,46 @@ static bool stack_is_full(uintptr_t address, uintptr_t stack)
 }
 
 typedef struct unwound {
-    int file, count;
+    int file;
+    uintptr_t start; /* the frames before this program counter are the runtime's own */
+    uint64_t count;  /* the program's own frames */
 } unwound;
 
 /* dprintf() would ask for memory, which is perhaps what is broken. */
-static void write_number(int file, const char *format, unsigned long number)
+static void write_frame(int file, uintptr_t at)
 {
-    char words[32];
-    int size = snprintf(words, sizeof words, format, number);
-    if (write(file, words, (size_t)size) < 0) errno = 0;
+    char offset[24];
+    int size = snprintf(offset, sizeof offset, "%lx", (unsigned long)(at - base));
+    struct iovec parts[] = {{object, strlen(object) + 1}, {offset, (size_t)size + 1}, {(char[]){0}, 1}};
+    if (writev(file, parts, 3) < 0) errno = 0;
 }
 
 static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *closure)
 {
-    unwound *w = closure;
+    unwound *u = closure;
     int before = 0;
     uintptr_t at = _Unwind_GetIPInfo(context, &before);
-    if (at && is_own(at)) {
-        write_number(w->file, " %lx", at - base - !before); /* a return address is behind its call */
-        w->count++;
-    }
-    return at && w->count < FRAMES ? _URC_NO_REASON : _URC_END_OF_STACK;
+    if (at == u->start) u->start = 0;
+    if (at && !u->start && is_own(at) && u->count++ < FRAMES)
+        write_frame(u->file, before ? at : at - 1); /* a return address is behind its call */
+    return at && u->count < MOST_FRAMES ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-/* The first that dies is told of: of several ranks, and of a program and its children. */
-static void take_note(int number, int why, uintptr_t address)
+/* The first that dies is told of: of several ranks, and of a program and its children. The head is written last, so that
+ * a note that was cut is known by it. */
+static void take_note(int number, int status, const char *why, uintptr_t address, uintptr_t start)
 {
-    unwound w = {.file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
-    if (w.file < 0) return;
-    write_number(w.file, "%lu", (unsigned long)number);
-    write_number(w.file, " %lu", (unsigned long)why);
-    write_number(w.file, " %lx", address);
-    if (why != CRASH_SMASHED) _Unwind_Backtrace(visit, &w);
-    else write_number(w.file, " %lx", address - 1 - base); /* the frames above cannot be unwound */
-    if (*detail && write(w.file, detail, strlen(detail)) < 0) errno = 0;
-    close(w.file);
+    message head = {.version = PROTOCOL_VERSION, .number = status, .code = number, .address = address};
+    unwound u = {.file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), .start = start};
+    if (u.file < 0) return;
+    lseek(u.file, sizeof head, SEEK_SET);
+    if (why && write(u.file, why, strlen(why) + 1) < 0) errno = 0;
+    if (why == smashed) write_frame(u.file, start - 1); /* the frames above cannot be unwound */
+    else _Unwind_Backtrace(visit, &u);
+    if (status == STATUS_OVERFLOW) head.address = u.count;
+    head.length = (uint32_t)lseek(u.file, 0, SEEK_CUR) - (uint32_t)sizeof head;
+    if (pwrite(u.file, &head, sizeof head, 0) < 0) errno = 0;
+    close(u.file);
 }
 
 /* Sets where unwinding begins. A call through a bad pointer has left a program counter outside of any function, and the
@@ -118,9 +126,9 @@ static void print_what_waits(void)
     funlockfile(stdout);
 }
 
-static void end(int number, int why, uintptr_t address)
+static void end(int number, int status, const char *why, uintptr_t address, uintptr_t start)
 {
-    take_note(number, why, address);
+    take_note(number, status, why, address, start);
     signal(number, SIG_DFL);
     print_what_waits();
     raise(number);
@@ -134,7 +142,7 @@ static void on_fault(int number, siginfo_t *info, void *memory)
     uintptr_t address = fault ? (uintptr_t)info->si_addr : 0;
     bool full = fault && stack_is_full(address, (uintptr_t)STACK_POINTER(context));
     if (fault && !full) settle(context, address);
-    end(number, full ? CRASH_STACK : CRASH_FAULT, address);
+    end(number, full ? STATUS_OVERFLOW : STATUS_SIGNAL, NULL, address, (uintptr_t)PROGRAM_COUNTER(context));
 }
 
 /* What clang's checks call. Each call has a line of its own, which a trap would have to share with others. Weak: a
@@ -146,14 +154,15 @@ __attribute__((weak)) _Noreturn void __ubsan_handle_builtin_unreachable(void);
 
 _Noreturn void __stack_chk_fail(void)
 {
-    end(SIGABRT, CRASH_SMASHED, (uintptr_t)__builtin_return_address(0));
+    end(SIGABRT, STATUS_REFUSED, smashed, 0, (uintptr_t)__builtin_return_address(0));
     _exit(128 + SIGABRT);
 }
 
 _Noreturn void __ubsan_handle_out_of_bounds_abort(const checked_index *check, uintptr_t index)
 {
-    describe_index(detail, sizeof detail, check, index);
-    end(SIGABRT, CRASH_INDEX, 0);
+    static char words[400];
+    describe_index(words, sizeof words, check, index);
+    end(SIGABRT, STATUS_REFUSED, words, 0, (uintptr_t)__builtin_return_address(0));
     _exit(128 + SIGABRT);
 }
 
@@ -165,7 +174,7 @@ _Noreturn void __ubsan_handle_divrem_overflow_abort(void)
 
 _Noreturn void __ubsan_handle_builtin_unreachable(void)
 {
-    end(SIGABRT, CRASH_UNREACHABLE, 0);
+    end(SIGABRT, STATUS_REFUSED, WORDS_UNREACHABLE, 0, (uintptr_t)__builtin_return_address(0));
     _exit(128 + SIGABRT);
 }
 
@@ -186,6 +195,8 @@ __attribute__((constructor)) static void begin(int count, char **words, char **e
     static char name[] = "program";
     struct rlimit limit;
     ssize_t size = readlink("/proc/self/exe", path, sizeof path - sizeof CRASH_NOTE);
+    const char *slash = size > 0 ? strrchr(path, '/') : NULL;
+    if (slash) snprintf(object, sizeof object, "%s", slash + 1);
     if (size > 0) memcpy(path + size, CRASH_NOTE, sizeof CRASH_NOTE);
     if (count > 0) words[0] = program_invocation_name = program_invocation_short_name = name;
     if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)

@@ -1,6 +1,7 @@
 /* What compiled cells call: programs of a shell line, and the calls of the C library that would end the worker.
  * Read first: worker.h. */
 #define _GNU_SOURCE
+#include "worker/checks.h"
 #include "worker/interposed.h"
 #include "worker/worker.h"
 
@@ -73,7 +74,7 @@ void __stack_chk_fail(void);
 void __stack_chk_fail(void)
 {
     running.smashed = 1; /* unwinding such a stack may end in a fault */
-    running.missing = "this function has written beyond the end of one of its arrays, over its own stack frame";
+    running.missing = WORDS_SMASHED;
     leave_refused(STATUS_REFUSED);
 }
 

@@ -14,6 +14,10 @@
 #define MARK_CALL  '\002'
 #define MARK_PLACE "\003"
 
+/* Said of a cell and of a program alike. */
+#define WORDS_UNREACHABLE "__builtin_unreachable() was reached, or a function declared noreturn has returned"
+#define WORDS_SMASHED     "this function has written beyond the end of one of its arrays, over its own stack frame"
+
 /* What clang passes to __ubsan_handle_out_of_bounds_abort. */
 typedef struct checked_type {
     uint16_t kind, info; /* of an integer: kind 0; info: 1 for a signed one, and twice the logarithm of its bits */

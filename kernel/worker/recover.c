@@ -3,6 +3,7 @@
  * nothing (or holds only a stream's lock, which is released). Otherwise an interrupt is tried again later, and a fault
  * ends the worker. Read first: worker.h, unwind.h. */
 #define _GNU_SOURCE
+#include "worker/checks.h"
 #include "worker/clock.h"
 #include "worker/heap.h"
 #include "worker/overflow.h"
@@ -94,13 +95,6 @@ static int trap_kind(int number, const ucontext_t *context)
     (void)context;
     return TRAP_NONE;
 #endif
-}
-
-static const char *trap_sentence(int kind)
-{
-    if (kind == TRAP_UNREACHABLE)
-        return "__builtin_unreachable() was reached, or a function declared noreturn has returned";
-    return NULL;
 }
 
 /* A cell that calls the C library in a loop is hardly ever met outside of it: each signal comes as a system call ends.
@@ -224,9 +218,9 @@ static void on_fault(int number, siginfo_t *info, void *memory)
     if (number == SIGSEGV && came_to_the_bar(context)) return;
     if (running.smashed) die_refused(STATUS_REFUSED, number, address);
     if (getpid() != running.process || !take_turn()) die_of(number, address);
-    int kind = trap_kind(number, context), status = trap_sentence(kind) ? STATUS_REFUSED : STATUS_SIGNAL;
+    int kind = trap_kind(number, context), status = kind == TRAP_UNREACHABLE ? STATUS_REFUSED : STATUS_SIGNAL;
     if (kind == TRAP_DIVISION) number = SIGFPE;
-    if (status == STATUS_REFUSED) running.missing = trap_sentence(kind);
+    if (kind == TRAP_UNREACHABLE) running.missing = WORDS_UNREACHABLE;
     const char *of_heap = number == SIGSEGV ? heap_fault(address, writes(context)) : NULL;
     if (of_heap) {
         status = STATUS_REFUSED;
