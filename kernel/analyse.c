@@ -100,8 +100,7 @@ static size_t piece_at(const parsed_cell *parsed, CXSourceLocation location)
         const piece *p = &parsed->split.pieces[i];
         for (size_t k = p->first; k < p->last; k++) {
             const token *t = &parsed->split.tokens.items[k];
-            size_t start = t->begin;
-            while (start > 0 && parsed->source[start - 1] != '\n') start--;
+            size_t start = line_start(parsed->source, t->begin);
             if (t->begin - start >= column || column > t->end - start) continue;
             char *own = line_directive(parsed, t->line);
             if (!strcmp(own, place)) found = i;

@@ -444,8 +444,7 @@ result run_shown(session *s, const char *code, const char *shown, const char *na
     s->sources[s->source_count++] = (source){.name = copy_of(name), .text = copy_of(shown), .serial = s->serial + 1};
     const char *zero = strchr(code, 1);
     if (zero) {
-        unsigned line = 1;
-        for (const char *p = code; p < zero; p++) line += *p == '\n';
+        unsigned line = line_number(code, (size_t)(zero - code));
         free(renamed);
         return error_result("CompileError", "%s:%u: there is a zero byte in the cell", name, line);
     }

@@ -152,11 +152,6 @@ static void set_environment(session *s)
     add_symbolizer(&s->worker.environment);
 }
 
-static void drain_for_display(void *closure)
-{
-    worker_drain(closure);
-}
-
 typedef struct news {
     struct pollfd watched[6];
     bool soon; /* something is due that no descriptor tells of */
@@ -194,7 +189,7 @@ static void *idle(void *closure)
         if (pthread_mutex_trylock(&s->busy)) continue;
         if (!s->closing && output_has_room(&s->out)) {
             worker_drain(&s->worker);
-            display_serve(&s->display, &s->out, drain_for_display, &s->worker);
+            worker_serve_display(&s->worker);
             if (!s->closing) ranks_tend(s);
             output_flush(&s->out);
         }

@@ -11,9 +11,7 @@
 static char *blanked(const char *whole, size_t begin, size_t end)
 {
     char *copy = copy_of(whole);
-    for (size_t i = begin; i < end; i++) {
-        if (copy[i] != '\n') copy[i] = ' ';
-    }
+    blank_out(copy, begin, end);
     return copy;
 }
 
@@ -23,8 +21,7 @@ static void ask(const parsed_cell *parsed, const bound *one, names *asked)
     const token *t = parsed->split.tokens.items;
     size_t at = 0;
     while (t[at].begin != one->bracket) at++;
-    size_t end = after_brackets(parsed->source, t, at, parsed->split.tokens.count) - 1, start = t[at + 1].begin;
-    while (start > 0 && parsed->source[start - 1] != '\n') start--;
+    size_t end = after_brackets(parsed->source, t, at, parsed->split.tokens.count) - 1, start = line_start(parsed->source, t[at + 1].begin);
     char *line = line_directive(parsed, t[at + 1].line);
     char *code = format_text("%s%*s%.*s", line, (int)(t[at + 1].begin - start), "",
                              (int)(t[end].begin - t[at + 1].begin), parsed->source + t[at + 1].begin);
@@ -36,10 +33,10 @@ static void ask(const parsed_cell *parsed, const bound *one, names *asked)
 static bool good_sizes(const parsed_cell *parsed, const bound *bounds, size_t count, result *r)
 {
     for (size_t i = 0; i < count; i++) {
-        unsigned line = 1;
-        for (size_t k = 0; k < bounds[i].bracket; k++) line += parsed->source[k] == '\n';
+        unsigned line;
         if (bounds[i].value >= 0) continue;
-        const char *file = origin_of(parsed->from, parsed->name, line, &line);
+        const char *file =
+            origin_of(parsed->from, parsed->name, line_number(parsed->source, bounds[i].bracket), &line);
         *r = error_result("SizeError", "%s:%u: an array cannot have %ld elements", file, line, bounds[i].value);
         return false;
     }
@@ -86,7 +83,7 @@ result run_in_stages(session *s, const parsed_cell *whole, size_t first, const c
          *rest = blanked(whole->source, 0, begin);
     if (!alone) {
         before[comma] = ';';
-        for (size_t i = specified; i <= comma; i++) rest[i] = rest[i] == '\n' ? '\n' : ' ';
+        blank_out(rest, specified, comma + 1);
     }
     declaration_free(&taken);
     result r = run_part(s, before, name,

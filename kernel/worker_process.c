@@ -174,6 +174,11 @@ static void drain_for_display(void *closure)
     worker_drain(closure);
 }
 
+void worker_serve_display(worker_process *w)
+{
+    if (w->display) display_serve(w->display, w->out, drain_for_display, w);
+}
+
 static void read_pipe(worker_process *w, int *pipe, int stream)
 {
     static char block[1 << 16];
@@ -297,7 +302,7 @@ bool worker_turn(worker_process *w, int wait, outcome *result)
     if (poll(watched, WATCH_DISPLAY + 1, wait) < 0) return false;
     if (watched[WATCH_OUT].revents) read_pipe(w, &w->out_pipe, 1);
     if (watched[WATCH_ERROR].revents) read_pipe(w, &w->error_pipe, 2);
-    if (w->display) display_serve(w->display, w->out, drain_for_display, w);
+    worker_serve_display(w);
     output_tick(w->out);
     if (watched[WATCH_WAKE].revents) worker_take_wake(w);
     if (w->interrupted > 0 && w->display) display_drop_held(w->display);
@@ -400,7 +405,7 @@ outcome worker_finish(worker_process *w, outcome result)
     }
     close_one(&w->input);
     worker_drain(w);
-    if (w->display) display_serve(w->display, w->out, drain_for_display, w);
+    worker_serve_display(w);
     return result;
 }
 

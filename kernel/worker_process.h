@@ -84,6 +84,8 @@ int worker_delay(const worker_process *w);
 
 /* Reads what is in the pipes now, and ends what a supervisor that is gone has left. */
 void worker_drain(worker_process *w);
+/* Serves the programs that display something, after what they have printed. */
+void worker_serve_display(worker_process *w);
 /* Has an interrupt come? `interrupted` says when. */
 void worker_take_wake(worker_process *w);
 /* Any thread: forgets an interrupt that nobody has taken yet. */

@@ -15,8 +15,6 @@ diagnostic *diagnostic_add(diagnostics *all, const char *cell_name, const char *
 
 void diagnostic_set_place(diagnostic *d, const cell *c, const token *t)
 {
-    size_t line = t->begin;
-    while (line > 0 && c->source[line - 1] != '\n') line--;
     d->at.line = t->line;
-    d->at.column = (unsigned)(t->begin - line) + 1;
+    d->at.column = (unsigned)(t->begin - line_start(c->source, t->begin)) + 1;
 }

@@ -6,8 +6,7 @@
 
 static size_t indentation_at(const char *source, size_t at)
 {
-    while (at > 0 && source[at - 1] != '\n') at--;
-    return strspn(source + at, " \t");
+    return strspn(source + line_start(source, at), " \t");
 }
 
 /* The '{' whose '}' is missing: a '}' that stands further left than its own '{' closes an outer one in its author's

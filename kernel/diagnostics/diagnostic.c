@@ -242,11 +242,8 @@ static void sort(diagnostics *all, const char *cell_name)
 
 static void set_place_behind(diagnostic *d, const char *source, const token *t)
 {
-    size_t line = t->end;
-    d->at.line = 1;
-    for (size_t i = 0; i < t->end; i++) d->at.line += source[i] == '\n';
-    while (line > 0 && source[line - 1] != '\n') line--;
-    d->at.column = (unsigned)(t->end - line) + 1;
+    d->at.line = line_number(source, t->end);
+    d->at.column = (unsigned)(t->end - line_start(source, t->end)) + 1;
 }
 
 /* `Node *p` at the cell's end was read as a product, and clang knows a type there: `at` is its last '*'. */

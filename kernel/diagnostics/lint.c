@@ -23,9 +23,7 @@ static void empty_ifs(diagnostics *all, const char *cell_name, const cell *c)
 
 static size_t column_of(const cell *c, const token *t)
 {
-    size_t column = 0;
-    while (t->begin > column && c->source[t->begin - column - 1] != '\n') column++;
-    return column;
+    return t->begin - line_start(c->source, t->begin);
 }
 
 /* Is the `while` at that token the end of a do? */

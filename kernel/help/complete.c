@@ -76,7 +76,7 @@ static bool option_here(const writing *w, matches *into)
 
 static bool in_directive(const char *code, size_t at)
 {
-    while (at > 0 && code[at - 1] != '\n') at--;
+    at = line_start(code, at);
     return code[at + strspn(code + at, " \t")] == '#';
 }
 
@@ -112,7 +112,7 @@ static bool asks_for_variable(const char *before)
 /* `#pragma omp …` */
 static bool in_openmp(const char *code, size_t at)
 {
-    while (at > 0 && code[at - 1] != '\n') at--;
+    at = line_start(code, at);
     char first[8] = "", second[8] = "", third[8] = "";
     int read = sscanf(code + at, " # %7s %7s %7s", first, second, third);
     return read >= 2 && !strcmp(first, "pragma") && !strcmp(second, "omp");

@@ -143,11 +143,8 @@ static void collect(const writing *w, const parsed_cell *parsed, CXCodeCompleteR
 static void ask_clang(const writing *w, const parsed_cell *parsed, const text *code, const char *at, matches *into)
 {
     analyser *a = &w->s->analyser;
-    unsigned line = 1, column = 1;
-    for (const char *p = code->data; p < at; p++) {
-        column = *p == '\n' ? 1 : column + 1;
-        line += *p == '\n';
-    }
+    size_t byte = (size_t)(at - code->data);
+    unsigned line = line_number(code->data, byte), column = (unsigned)(byte - line_start(code->data, byte)) + 1;
     struct CXUnsavedFile file = {a->path, code->data, code->size};
     if (trial_of(a, code, TRIAL_OF_HELP, -1) != TRIAL_PASSED) return;
     if (!a->unit) analyser_parse(a, code->data, code->size);

@@ -46,8 +46,7 @@ static bool foreign_cell(const char *code)
 
 bool line_is_c(const char *code, size_t cursor)
 {
-    size_t line = cursor;
-    while (line > 0 && code[line - 1] != '\n') line--;
+    size_t line = line_start(code, cursor);
     const char *at = code + line + strspn(code + line, " \t");
     if (*at == '!' || foreign_cell(code)) return false;
     if (*at != '%') return true;

@@ -104,9 +104,8 @@ char *comment_above(const char *code, unsigned line)
 
 static size_t column_of(const char *code, const char *at)
 {
-    size_t column = 0;
-    while (at > code && at[-1] != '\n') at--, column++;
-    return column;
+    size_t byte = (size_t)(at - code);
+    return byte - line_start(code, byte);
 }
 
 /* Lines that hold nothing but a // comment go on with one that begins at `at`, when they stand under it. */

@@ -8,20 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Line and column, from 1, of a byte. */
 typedef struct position {
-    unsigned line, column;
+    unsigned line, column; /* from 1 */
 } position;
-
-static position position_of(const char *code, size_t at)
-{
-    position p = {1, 1};
-    for (size_t i = 0; i < at; i++) {
-        p.column = code[i] == '\n' ? 1 : p.column + 1;
-        p.line += code[i] == '\n';
-    }
-    return p;
-}
 
 /* Where a place of the cell's stands in its unit, whose fragments keep their columns and say their lines. A place may
  * stand there more than once: `from` is where to look, and is moved on. False when there is none further on. */
@@ -59,7 +48,7 @@ static CXCursor meaning(session *s, const char *whole, const char *code, size_t 
 {
     CXFile file = clang_getFile(s->analyser.unit, s->analyser.path);
     CXCursor found = clang_getNullCursor();
-    position wanted = position_of(code, begin);
+    position wanted = {line_number(code, begin), (unsigned)(begin - line_start(code, begin)) + 1};
     for (size_t at = 0; !told(found) && next_in_unit(whole, wanted, code + begin, end - begin, &at); at++) {
         CXCursor cursor =
             clang_getCursor(s->analyser.unit, clang_getLocationForOffset(s->analyser.unit, file, (unsigned)at));

@@ -23,13 +23,6 @@ typedef struct spot {
     char *text;            /* the piece as it was written */
 } spot;
 
-static unsigned column_at(const char *code, size_t at)
-{
-    unsigned column = 1;
-    while (at > 0 && code[at - 1] != '\n') at--, column++;
-    return column;
-}
-
 static const token *token_of_name(const cell *c, const piece *p, const char *name)
 {
     for (size_t i = p->first; i < p->last; i++) {
@@ -71,7 +64,8 @@ static spot spot_of(const session *s, const entity *e)
         const token *t = c.tokens.items, *name = token_of_name(&c, p, word);
         bool block = e->kind != ENTITY_VARIABLE;
         at.line = block ? t[p->first].line : name->line;
-        at.column = column_at(c.source, block ? t[p->last - 1].begin : name->begin);
+        size_t begin = block ? t[p->last - 1].begin : name->begin;
+        at.column = (unsigned)(begin - line_start(c.source, begin)) + 1;
         at.text = copy_of_bytes(c.source + t[p->first].begin, t[p->last - 1].end - t[p->first].begin);
     }
     cell_free(&c);

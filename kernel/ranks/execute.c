@@ -151,8 +151,7 @@ static void ask_user(ranks *r, int rank)
 static void take_interrupt(course *c)
 {
     worker_process *m = &c->r->s->worker;
-    uint64_t woken;
-    if (read(m->wake, &woken, sizeof woken) > 0 && !m->interrupted) m->interrupted = seconds_now();
+    worker_take_wake(m);
     if (m->interrupted > 0 && c->interrupted == 0) {
         c->interrupted = seconds_now();
         to_running(c->r, RANK_INTERRUPT);

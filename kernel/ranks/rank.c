@@ -135,8 +135,7 @@ static void begin(rank *r, const char *object, const char *function, bool asks)
     text payload = {0};
     text_add_bytes(&payload, object, strlen(object) + 1);
     text_add_bytes(&payload, function, strlen(function) + 1);
-    uint64_t stale;
-    while (read(r->worker.wake, &stale, sizeof stale) > 0) continue;
+    worker_forget_wake(&r->worker);
     r->worker.interrupted = 0;
     display_begin(&r->display);
     output_begin(&r->out, &r->front, false);

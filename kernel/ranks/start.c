@@ -152,8 +152,7 @@ static bool any_ended(const ranks *r)
 
 static bool take_interrupt(session *s)
 {
-    uint64_t woken;
-    if (read(s->worker.wake, &woken, sizeof woken) > 0) s->worker.interrupted = seconds_now();
+    worker_take_wake(&s->worker);
     return s->worker.interrupted > 0;
 }
 

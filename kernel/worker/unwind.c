@@ -33,8 +33,7 @@ const char *cells_folder(void)
     return folder;
 }
 
-/* The C library has its functions under several names, and the loader tells any of them: _IO_printf, __libc_malloc. */
-static const char *plain_name(const char *name)
+const char *plain_name(const char *name)
 {
     static const char *const before[] = {"_IO_", "__libc_", "__GI_", "__", NULL};
     for (const char *const *b = before; *b; b++) {

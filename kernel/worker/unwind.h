@@ -20,6 +20,9 @@ typedef struct unwound {
     size_t cells;   /* frames of the cell's */
 } unwound;
 
+/* "printf" of "_IO_printf": the C library has its functions under several names, and the loader tells any of them. */
+const char *plain_name(const char *name);
+
 /* Where the cells' objects lie. */
 const char *cells_folder(void);
 

@@ -4,6 +4,7 @@
 #include "worker/heap.h"
 #include "worker/mpi.h"
 #include "worker/statics.h"
+#include "worker/unwind.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -241,24 +242,15 @@ static void resolve(const char *payload, size_t size)
     answer(0, missing, used);
 }
 
-/* The C library has several names for some of its functions: "printf" is wanted, and not "_IO_printf". */
-static const char *plain_name(const char *name, const void *address)
-{
-    static const char *const prefixes[] = {"_IO_", "__libc_", "__GI_", "__", "_"};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        size_t size = strlen(prefixes[i]);
-        if (!strncmp(name, prefixes[i], size) && dlsym(RTLD_DEFAULT, name + size) == address) return name + size;
-    }
-    return name;
-}
-
 static void name_function(const char *payload, size_t size)
 {
     void *address = NULL;
     Dl_info found;
     if (size >= sizeof address) memcpy(&address, payload, sizeof address);
     bool exact = dladdr(address, &found) && found.dli_sname && found.dli_saddr == address;
-    answer_text(exact ? 0 : -1, exact ? plain_name(found.dli_sname, address) : "");
+    const char *name = exact ? found.dli_sname : "";
+    bool same = exact && dlsym(RTLD_DEFAULT, plain_name(name)) == address;
+    answer_text(exact ? 0 : -1, same ? plain_name(name) : name);
 }
 
 static void find_address(const char *name)
