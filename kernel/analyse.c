@@ -178,7 +178,7 @@ static bool find_flexible(build *b)
     return any;
 }
 
-/* What a first parse shows that the unit lacks. True: parse again. */
+/* Adds to the unit what the first parse has shown to be missing. True: parse again. */
 static bool mend(build *b)
 {
     bool again = size_open_arrays(b);
@@ -356,7 +356,7 @@ static char *why_stale(build *b, entity *function)
     return why;
 }
 
-/* What the function uses and the cell has changed, where the reason does not name it. */
+/* Adds the name that the function uses and the cell has changed, where the reason does not have it. */
 static char *with_cause(const build *b, const entity *function, char *why)
 {
     for (size_t i = 0; i < b->cell.count; i++) {

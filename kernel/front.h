@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* What the kernel asks of the front. Both may be called on any thread. */
+/* The kernel calls these functions of the front, on any thread. */
 typedef struct front {
     void *self;
     /* Publishes on iopub: the message's type and its content. */

@@ -1,6 +1,5 @@
-/* Who may use the session when. A cell's thread holds both locks until the cell has ended. While it waits for a
- * compiler, the worker or ranks it lets `knowledge` go, so that help is given also while a cell runs. Read first:
- * session.h. */
+/* The session's two locks. A cell's thread holds both until the cell has ended. While it waits for a compiler, the
+ * worker or ranks it lets `knowledge` go, so that help is given also while a cell runs. Read first: session.h. */
 #ifndef KERNEL_LOCK_H
 #define KERNEL_LOCK_H
 

@@ -1,4 +1,4 @@
-/* What to say of a cell that did not return: what happened, at which line of which cell, and how it got there. Read
+/* The error of a cell that did not return: the fault, its line and cell, and the calls that led to it. Read
  * first: report.h, worker/protocol.h. */
 #define _GNU_SOURCE
 #include "report.h"
@@ -71,7 +71,7 @@ static char *object_of(const session *s, const char *name)
     return strncmp(name, s->folder, strlen(s->folder)) ? NULL : copy_of(name);
 }
 
-/* What is repeated when a stack has overflown. */
+/* The calls that are repeated when a stack has overflown. */
 typedef struct cycle {
     names places; /* the frames that have been seen: "object+offset" */
     names functions; /* of those, in the same order; "" where it is not known */
@@ -312,7 +312,7 @@ static char *index_sentence(session *s, const char *words)
     return said;
 }
 
-/* What the words say, and where the call is that they speak of: checks.h. */
+/* The sentence in the words of checks.h, with the place of the call that it is about. */
 static char *call_sentence(session *s, const char *words)
 {
     char *copy = copy_of(words + 1), *at = copy, *sentence = next_part(&at), *offset = next_part(&at);

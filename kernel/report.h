@@ -1,4 +1,4 @@
-/* What to say of a cell that did not return, wherever it ran. Read first: session.h, exit_status.h. */
+/* The error of a cell that did not return, here or at a rank. Read first: session.h, exit_status.h. */
 #ifndef KERNEL_REPORT_H
 #define KERNEL_REPORT_H
 

@@ -45,8 +45,8 @@ void build_free(build *b)
     names_free(&b->missing);
 }
 
-/* The worker could not load the cell, which has done nothing yet, because of what an earlier one has done to it: its
- * memory is damaged, it has another user or root folder. That is told, and the cell gets its chance. */
+/* The worker could not load the cell, because an earlier one has damaged its memory or changed its user or root folder.
+ * This prints so, and loads the cell in a new worker. */
 static bool load_in_new_worker(session *s, const text *payload, bool gone, result *r)
 {
     const char *colon = gone ? NULL : strrchr(s->worker.payload, ':');
@@ -194,7 +194,7 @@ static void commit_undone(build *b, const char *name)
     else entity_free(e);
 }
 
-/* What the cell defined is the session's from here on. */
+/* Adds the cell's definitions to the session. */
 static void commit(build *b)
 {
     session *s = b->s;

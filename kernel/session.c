@@ -310,7 +310,7 @@ static bool blank(const char *code)
     return code[strspn(code, " \t\r\n;")] == 0;
 }
 
-/* What %%stdin has written was for the cell behind it. */
+/* %%stdin gives its text to the next cell alone. */
 static void forget_input(session *s)
 {
     bool keep = s->input_given;

@@ -18,7 +18,7 @@ enum { TRIAL_OF_CELL = 4, TRIAL_OF_HELP = 1 };
 
 /* May this text, the unit of a cell, be read here? `wake`: readable when the cell is interrupted; -1: nobody does. */
 trial_end trial_of(const analyser *a, const text *unit, unsigned seconds, int wake);
-/* What is to be said of it: a sentence. */
+/* A sentence about it for the user. */
 const char *trial_sentence(trial_end end);
 
 /* growth.c: does reading it need little more than its own size? */

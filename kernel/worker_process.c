@@ -53,7 +53,8 @@ static bool end_one(const relative *r, void *closure)
     return false;
 }
 
-/* What was below a supervisor that is gone is below the kernel now (subreaper), in sessions that are not the kernel's. */
+/* The processes below a supervisor that is gone are the kernel's own children now (subreaper), in sessions that are not
+ * the kernel's. */
 static void end_orphans(worker_process *w)
 {
     w->orphans_ended = true;

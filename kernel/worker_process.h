@@ -40,7 +40,7 @@ typedef struct worker_process {
     char *payload;        /* of the last reply, MESSAGE_LIMIT bytes */
     size_t payload_size;
     bool fatal_seen;      /* `last` is the worker's last word; its end follows */
-    const struct worker_process *sibling; /* another worker of this process, or NULL: its family is not to be swept */
+    const struct worker_process *sibling; /* another worker of this process, whose processes are spared; or NULL */
     char *culled;         /* why the supervisor has ended processes of the cell; NULL: it has not */
     int status;           /* wait status of the worker that ended */
     bool stopped, forced; /* it ended because it had stopped itself; because an interrupt could not end its cell */
@@ -77,7 +77,7 @@ outcome worker_run(worker_process *w, uint32_t kind, const void *payload, size_t
 void worker_begin(worker_process *w, uint32_t kind, const void *payload, size_t size, bool asks);
 bool worker_turn(worker_process *w, int wait, outcome *result);
 outcome worker_finish(worker_process *w, outcome result);
-/* What to poll for news, besides the display: WORKER_WATCHED descriptors. And how long to wait for them, in ms. */
+/* The descriptors to poll besides the display, WORKER_WATCHED of them, and for how many ms. */
 enum { WORKER_WATCHED = 5 };
 void worker_watch(const worker_process *w, int *descriptors);
 int worker_delay(const worker_process *w);

@@ -49,7 +49,7 @@ typedef struct value_facts {
     char prefix; /* L, u or U of a wide string literal, which its type does not tell from numbers; else 0 */
 } value_facts;
 
-/* What is known of the trailing expression that is cast to void at `offset`. */
+/* Facts about the trailing expression that is cast to void at `offset`. */
 value_facts analyser_value(const analyser *a, size_t offset);
 
 type_facts facts_of(CXType type);

@@ -48,7 +48,7 @@ void compiler_open(compiler *c, const names *flags, const char *folder)
     names_add_all(&c->flags, flags);
 }
 
-/* What a compiler may have: learners' text makes it grow. */
+/* Limits of a compiler process, since learners' text can make it use any amount of time and memory. */
 enum {
     TOOL_SECONDS = 60,
     PRINTING_SECONDS = 4 /* of processor time: to compile, to print what is read back */,

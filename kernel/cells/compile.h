@@ -58,7 +58,7 @@ void tools_heed(int descriptor);
 /* Runs a program with its output to `log`, in limits of time and memory; its wait status, -1 when it cannot be started.
  */
 int run_tool(char *const *arguments, const char *log);
-/* What it printed, by way of the file `log`, which goes. NULL when it failed; the caller frees. */
+/* Its output, through the file `log`, which is deleted. NULL when it failed; the caller frees. */
 char *output_of_tool(char *const *arguments, const char *log);
 /* The code as clang -E leaves it, with these flags (NULL: none). `folder`: for temporary files. NULL when it failed;
  * the caller frees. */

@@ -48,7 +48,7 @@ static bool head_changed(const search *s, const entity *e)
     return changed;
 }
 
-/* What a changed macro or type takes along: macros and types that use it, with all their names. */
+/* Macros and types that use a changed macro or type count as changed, with all their names. */
 static void spread(entity *e, void *closure)
 {
     search *s = closure;

@@ -1,6 +1,5 @@
-/* What must follow when a macro, a type, a constant, a function's head or a variable's type changes: functions compiled
- * with the old one are compiled again beside the cell that changed it; variables whose layout differs are let go.
- * Read first: symbols.h, unit.h. */
+/* The consequences when a cell changes a macro, a type, a constant, a function's head or a variable's type. Functions
+ * compiled with the old one are compiled again beside that cell; variables whose layout differs are dropped. Read first: symbols.h, unit.h. */
 #ifndef KERNEL_CELLS_DEPENDENTS_H
 #define KERNEL_CELLS_DEPENDENTS_H
 

@@ -1,4 +1,4 @@
-/* What must stand before a type for it to be understood. Read first: symbols.h. */
+/* The definitions that must stand before a type in C. Read first: symbols.h. */
 #ifndef KERNEL_CELLS_NEEDS_H
 #define KERNEL_CELLS_NEEDS_H
 

@@ -1,4 +1,4 @@
-/* What the session has defined: macros, types, functions and variables, each with the text by which a later cell sees
+/* The definitions of the session: macros, types, functions and variables, each with the text by which a later cell sees
  * it and the names it depends on. A later cell's unit holds only what that cell uses, so a unit does not grow with the
  * session. Read first: split.h.
  *
@@ -70,7 +70,7 @@ void symbols_add_macros(const symbols *s, text *into);
 void symbols_remember_link(symbols *s, const char *link, const char *name, const char *type);
 /* The link name of `name` with that type, or NULL. */
 const char *symbols_link_of(const symbols *s, const char *name, const char *type);
-/* What a link name stands for: the name, and its type through `type`. NULL when there is none such. */
+/* The name in C of a link name, and its type through `type`. NULL when no function has that link name. */
 const char *symbols_name_of(const symbols *s, const char *link, const char **type);
 
 /* The `#pragma pack` lines that are in force at the end of the last cell, outermost first. */

@@ -8,7 +8,7 @@
 
 static void emit_name(writer *w, char space, const char *name, bool early);
 
-/* What a type or another thing uses. `early`: with what the cell itself brings later. */
+/* Emits the entities that a type or another entity uses. `early`: those too that the cell itself defines later. */
 static void emit_used(writer *w, const names *uses, const entity *by, bool early)
 {
     for (size_t i = 0; i < uses->count; i++) {
@@ -48,7 +48,7 @@ static bool named_by_macro(const writer *w, const char *name)
     return found;
 }
 
-/* What an earlier cell wrote: a macro that has got the same name since does not stand in it. */
+/* Emits an earlier cell's text, in which a macro that has got the same name since must not be expanded. */
 static void emit_text_of(writer *w, const entity *e, const char *code)
 {
     bool hidden = e->kind != ENTITY_MACRO && named_by_macro(w, e->name);
@@ -91,7 +91,7 @@ static bool superseded(const parsed_cell *parsed, const entity *e)
     return false;
 }
 
-/* What the cell has for that name, where something of an earlier cell needs it before its turn. */
+/* Emits the cell's own definition of that name early, since an entity of an earlier cell needs it. */
 static void emit_own(writer *w, parsed_item *own)
 {
     entity *e = own->what;

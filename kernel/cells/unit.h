@@ -11,7 +11,7 @@
 #include "cells/split.h"
 #include "cells/symbols.h"
 
-/* What a unit says about its trailing expression. */
+/* How a unit passes on the value of its trailing expression. */
 typedef enum value_form {
     VALUE_PROBE, /* only its type is wanted: nothing is evaluated yet */
     VALUE_NONE,  /* void: evaluate it */
@@ -87,10 +87,10 @@ typedef struct unit {
 /* Gives what stands between the cell's own lines to no line at all: a debugger steps through it unseen. */
 void unit_hide_glue(unit *u);
 
-/* Splits a cell and lists what it defines. `name` is how messages call it. */
 /* 3 of "In[3]". False: the name is no cell's, and `number` stays as it is. */
 bool cell_number(const char *name, unsigned *number);
 
+/* Splits a cell and lists its definitions. Messages call it `name`. */
 parsed_cell parsed_cell_of(const char *source, const char *name, unsigned serial, const char *session_prefix,
                const symbols *session);
 /* The same of a cell with headers' text in it. */
@@ -100,7 +100,7 @@ void parsed_cell_free(parsed_cell *parsed);
 /* `#line N "file"` for a line of the cell's source. */
 char *line_directive(const parsed_cell *parsed, unsigned line);
 
-/* What the cell brings by that key ("o:name"), or NULL. */
+/* The item that the cell defines by that key ("o:name"), or NULL. */
 parsed_item *parsed_cell_find(const parsed_cell *parsed, const char *key);
 
 /* Takes back the macros of earlier cells that stand where the cell defines something else of that name, so that the

@@ -89,8 +89,8 @@ static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *closure)
     return at && u->count < MOST_FRAMES ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-/* The first that dies is told of: of several ranks, and of a program and its children. The head is written last, so that
- * a note that was cut is known by it. */
+/* Only the first process that dies writes the note: one of several ranks, or of a program and its children. The head is
+ * written last, so that a note that was cut has none. */
 static void take_note(int number, int status, const char *why, uintptr_t address, uintptr_t start)
 {
     message head = {.version = PROTOCOL_VERSION, .number = status, .code = number, .address = address};
@@ -145,8 +145,8 @@ static void on_fault(int number, siginfo_t *info, void *memory)
     end(number, full ? STATUS_OVERFLOW : STATUS_SIGNAL, NULL, address, (uintptr_t)PROGRAM_COUNTER(context));
 }
 
-/* What clang's checks call. Each call has a line of its own, which a trap would have to share with others. Weak: a
- * sanitizer that the user asks for brings its own. */
+/* clang's checks call these. A call has a line of its own, whereas several checks share one trap. The functions are weak,
+ * since a sanitizer that the user asks for brings its own. */
 __attribute__((weak)) _Noreturn void __stack_chk_fail(void);
 __attribute__((weak)) _Noreturn void __ubsan_handle_out_of_bounds_abort(const checked_index *check, uintptr_t index);
 __attribute__((weak)) _Noreturn void __ubsan_handle_divrem_overflow_abort(void);

@@ -58,7 +58,7 @@ char *variable_for_lldb(const entity *e)
     return format_text("(*(%s%s *)&%s)", type_prefix, e->link, e->link);
 }
 
-/* What stands behind `#define NAME`, or NULL where that takes arguments. */
+/* The text behind `#define NAME`; NULL where the macro takes arguments. */
 static const char *macro_body(const entity *e)
 {
     const char *at = e->declaration ? strstr(e->declaration, "define") : NULL;

@@ -9,7 +9,7 @@
 /* Finds line `line` of the source called `name` ("In[3]"), or the whole of it when `line` is 0; a copy, or NULL. */
 typedef char *(*source_line)(void *closure, const char *name, unsigned line);
 
-/* What became of an earlier cell: RESET, it ran before the last %reset; UNKNOWN, it is no cell of C. */
+/* The fate of an earlier cell: RESET, it ran before the last %reset; UNKNOWN, it is no cell of C. */
 typedef enum cell_fate { FATE_UNKNOWN, FATE_RAN, FATE_FAILED, FATE_RESET } cell_fate;
 typedef cell_fate (*fate_finder)(void *closure, const char *cell_name);
 

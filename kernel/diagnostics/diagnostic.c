@@ -133,7 +133,7 @@ static bool is_error(const diagnostic *d)
     return d->severity >= CXDiagnostic_Error;
 }
 
-/* What stands wrong in itself, so that the rest of its line means nothing to clang. */
+/* Is it an error of a single token, after which clang misreads the rest of the line? */
 static bool lexical(const diagnostic *d)
 {
     return strstr(d->message, "missing terminating '") || strstr(d->message, "<U+") ||

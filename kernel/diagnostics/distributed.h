@@ -1,6 +1,6 @@
-/* What goes wrong when several ranks run the same code, as far as the text shows it: a collective that only some of
- * them reach, a receive that nobody sends to, training that does not start equal. By tokens alone, so that it costs
- * nothing; it is silent where it cannot tell. Read first: diagnostic.h, cells/split.h. */
+/* Warns of errors between ranks that run the same code, as far as the text shows them: a collective that only some
+ * ranks reach, a receive without its send, training that does not start with equal weights. It looks at tokens alone,
+ * so that it costs next to nothing, and is silent where it cannot tell. Read first: diagnostic.h, cells/split.h. */
 #ifndef KERNEL_DIAGNOSTICS_DISTRIBUTED_H
 #define KERNEL_DIAGNOSTICS_DISTRIBUTED_H
 

@@ -6,7 +6,7 @@
 #include "diagnostics/diagnose.h"
 #include "cells/lexer.h"
 
-/* What clang complains about, and where. All borrowed. */
+/* clang's message and its place. All borrowed. */
 typedef struct complaint {
     const char *message;
     const char *insert; /* its first fix-it's text, "" when there is none */
@@ -45,7 +45,7 @@ char *hint_about_name(const complaint *c);
 bool token_here(const complaint *c, long at, const char *spelling);
 /* Its text, "" beyond either end; the caller frees. */
 char *token_text(const complaint *c, long at);
-/* What stands in the message's `which`-th pair of quotes, from 1; NULL when there is none. */
+/* The text in the message's `which`-th pair of quotes, from 1; NULL when there is none. */
 char *quoted(const char *message, unsigned which);
 
 #endif

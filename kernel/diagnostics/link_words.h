@@ -1,4 +1,4 @@
-/* What the linker says, in a sentence a learner can use: its own text names objects and folders nobody has seen.
+/* The linker's messages as sentences for a learner. Its own text names objects and folders that no learner knows.
  * Read first: nothing. */
 #ifndef KERNEL_DIAGNOSTICS_LINK_WORDS_H
 #define KERNEL_DIAGNOSTICS_LINK_WORDS_H

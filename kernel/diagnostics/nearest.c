@@ -80,7 +80,7 @@ static char *call_at(CXTranslationUnit unit, CXSourceLocation location)
     return copy_of_bytes(code + begin, end - begin);
 }
 
-/* What stands in quotes after `before`, without its quotes; NULL when the message has no such part. */
+/* The text in quotes after `before`, without its quotes; NULL when the message has no such part. */
 static char *quoted_after(const char *message, const char *before)
 {
     const char *from = strstr(message, before);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In this order: of two that declare a name, the first is told. */
+/* Help names the first header of this list that declares a name. */
 static const char *const known[] = {
     "stdbool.h",      "stddef.h",     "stdint.h",     "limits.h",     "float.h",     "assert.h",      "ctype.h",
     "errno.h",        "string.h",     "math.h",       "stdio.h",      "stdlib.h",    "time.h",        "stdarg.h",

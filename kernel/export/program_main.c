@@ -1,4 +1,4 @@
-/* What the cells ran as C: statements, and initialisers as assignments in their order. See program.h. */
+/* The statements of cells, and their initialisers as assignments, in the order in which they ran. See program.h. */
 #define _GNU_SOURCE
 #include "export/program.h"
 #include "cells/declared.h"

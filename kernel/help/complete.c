@@ -82,7 +82,7 @@ static bool in_directive(const char *code, size_t at)
 
 typedef enum surroundings { IN_CODE, IN_COMMENT, IN_STRING } surroundings;
 
-/* What the cursor stands in; of a string, where it begins. */
+/* Tells whether the cursor stands in code, in a comment or in a string, and where the string begins. */
 static surroundings surroundings_of(const char *code, size_t cursor, size_t *begin)
 {
     char *head = copy_of_bytes(code, cursor);

@@ -1,4 +1,4 @@
-/* What clang offers at the cursor, in the cell's own unit. See complete.h, cells/unit.h. */
+/* clang's completions at the cursor, in the cell's own unit. See complete.h, cells/unit.h. */
 #define _GNU_SOURCE
 #include "help/complete.h"
 #include "trial.h"

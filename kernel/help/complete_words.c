@@ -1,5 +1,5 @@
-/* What is completed without a compiler: file names on shell and magic lines, C's own words, the options of Kolo's
- * calls. See help.h. */
+/* Completion without a compiler: file names on shell and magic lines, C's own words, the options of Kolo's calls.
+ * See help.h. */
 #define _GNU_SOURCE
 #include "help/help.h"
 

@@ -87,7 +87,7 @@ static char *far_key(const inquiry *ask, const char *name, const char *header)
     return format_text("%s %d %s", header, ask->detail, name);
 }
 
-/* What describe_far() has found before, as long as no cell has included the header. The caller frees. */
+/* An earlier answer of describe_far(), as long as no cell has included the header. The caller frees. */
 static char *known_far(const inquiry *ask, const char *name)
 {
     const char *header = standard_declaring(&ask->s->analyser, name);

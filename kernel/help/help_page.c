@@ -257,7 +257,7 @@ static char *signature_of(session *s, CXCursor cursor)
     return signature;
 }
 
-/* What may have its comment beside it. */
+/* Kinds of declarations whose comment may stand beside them. */
 static bool is_small(enum CXCursorKind kind)
 {
     return kind == CXCursor_FieldDecl || kind == CXCursor_EnumConstantDecl || kind == CXCursor_VarDecl ||

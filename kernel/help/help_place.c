@@ -1,5 +1,4 @@
-/* What stands at a place of a cell. Members and the cell's own names are libclang's to find, in the cell as it stands,
- * mistakes and all. See help.h, help_page.h, cells/unit.h. */
+/* Help on a place of a cell. libclang finds members and the cell's own names, also in a cell with errors. See help.h, help_page.h, cells/unit.h. */
 #define _GNU_SOURCE
 #include "help/help.h"
 #include "help/help_page.h"
@@ -43,7 +42,8 @@ static bool told(CXCursor cursor)
     return !clang_Cursor_isNull(cursor) && clang_isDeclaration(clang_getCursorKind(cursor));
 }
 
-/* What a byte of the cell means: the first of the places at which it stands in the unit that means anything. */
+/* The declaration that a word of the cell refers to. The word may stand in the unit several times: the first place that
+ * has a meaning counts. */
 static CXCursor meaning(session *s, const char *whole, const char *code, size_t begin, size_t end)
 {
     CXFile file = clang_getFile(s->analyser.unit, s->analyser.path);

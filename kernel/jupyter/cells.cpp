@@ -138,7 +138,7 @@ std::string server::run(execution &now)
     return content;
 }
 
-// What a background program prints between cells belongs to the cell that started it, the last one. The debugger's
+// Output of a background program between cells belongs to the cell that started it, the last one. The debugger's
 // events are no cell's: their parent is the front end's last word to the debugger.
 void server::publish(const char *type, const char *content)
 {

@@ -33,7 +33,7 @@ class server
     // Serves until a shutdown; then the session is closed.
     void serve(session *s);
 
-    // What the session asks of its front, on any thread.
+    // The session calls these, on any thread.
     void publish(const char *type, const char *content);
     char *ask(const char *prompt);
 

@@ -1,4 +1,4 @@
-/* Magics: what a line that begins with `%`, or a cell that begins with `%%`, does. One file a magic, one row a magic in
+/* Magics: lines that begin with `%`, and cells that begin with `%%`. Related magics share a file; each has a row in
  * table.c. Read first: session.h. */
 #ifndef KERNEL_MAGICS_MAGICS_H
 #define KERNEL_MAGICS_MAGICS_H

@@ -167,7 +167,7 @@ static bool build_program(session *s, const char *code, const char *name, const 
     return built;
 }
 
-/* What goes before the program: kolorun and its options, when -np is among the words. */
+/* Adds kolorun and its options before the program, when -np is among the words. */
 static bool add_launcher(session *s, const names *words, size_t *used, names *into, result *r)
 {
     bool ranks = false;

@@ -69,7 +69,7 @@ static void send_variable(ranks *r, const char *line)
     names_add_bytes(have, line, whole - 1);
 }
 
-/* What %cd and %env have changed since. */
+/* Sends the folder and the variables that %cd and %env have changed since the last cell. */
 static void send_surroundings(ranks *r)
 {
     char *folder = ranks_folder();

@@ -70,7 +70,7 @@ static void add_html_line(text *into, const char *line, size_t size)
     text_add(into, wrong ? "</span>\n" : "\n");
 }
 
-/* What a closed part shows: how far its rank has come. */
+/* A closed part shows its rank's last line. */
 static void add_last_line(const rank_output *v, text *html)
 {
     size_t end = v->said.size;

@@ -45,8 +45,8 @@ static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *clo
     return _URC_NO_REASON;
 }
 
-/* Leaves the main thread's frames in the file "where" of the rank's folder. It is asked of a cell that may hang in a
- * lock, in MPI, anywhere: this uses nothing but write() and the unwinder's tables, which are in memory by now. */
+/* Leaves the main thread's frames in the file "where" of the rank's folder. The cell may hang in a lock or in MPI, so
+ * that this calls only write(), snprintf(), dladdr() and the unwinder, whose tables are in memory by now. */
 static void say_where(int number)
 {
     (void)number;

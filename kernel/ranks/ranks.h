@@ -55,7 +55,7 @@ typedef struct ranks {
 /* start.c */
 /* Starts `count` ranks; `words` are more of kolorun's options. An earlier job is ended first. */
 result ranks_start(session *s, int count, const names *words);
-/* What kolorun said went wrong, a line each; NULL: nothing. The caller frees. */
+/* kolorun's messages about the failure, a line each; NULL: it has given none. The caller frees. */
 char *ranks_reason(const ranks *r);
 /* Is this line of the session's environment for its own worker alone? */
 bool ranks_go_without(const char *line);

@@ -23,7 +23,7 @@ json_t *value_bundle(const memory *from, CXType type, uint64_t address, size_t s
 /* The function of libkolo's that shows what a pointer of this type points to, or a struct of this type (`by_value`);
  * NULL for any other type. */
 const char *shower_of(CXType plain, bool *by_value);
-/* What it has made: JSON text of `size` bytes. */
+/* The bundle that such a function has made: JSON text of `size` bytes. */
 json_t *object_bundle(const memory *from, uint64_t address, size_t size);
 
 /* The format by which printf writes such a value much as value_bundle does; NULL where none does, and

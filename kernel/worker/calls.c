@@ -1,4 +1,4 @@
-/* What compiled cells call: programs of a shell line, and the calls of the C library that would end the worker.
+/* Calls of compiled cells: programs of a shell line, and the calls of the C library that would end the worker.
  * Read first: worker.h. */
 #define _GNU_SOURCE
 #include "worker/checks.h"
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Nobody could wake it: a notebook has no job control. */
+/* A notebook has no job control that could continue the program. */
 static void end_stopped(pid_t program, int number)
 {
     fprintf(stderr, "the program stopped itself (%s), so it was ended\n", strsignal(number));
@@ -88,7 +88,7 @@ static void run_handlers(exit_handler *handlers, size_t *count)
     while (*count) handlers[--*count]();
 }
 
-/* As exit() does, the last one first. Those of libraries are the C library's affair. */
+/* As exit() does, the last one first. The C library itself runs those of libraries. */
 void run_exit_handlers(void)
 {
     run_handlers(at_exit, &at_exit_count);
@@ -149,7 +149,7 @@ void quick_exit(int code)
     __builtin_unreachable();
 }
 
-/* A handler of the cell's that returns, or none at all: the line is told all the same. */
+/* The line of the call is reported also when a handler of the cell's returns, and when there is none. */
 void abort(void)
 {
     raise(SIGABRT);
@@ -159,7 +159,7 @@ void abort(void)
     _exit(128 + SIGABRT);
 }
 
-/* As the C library says it, but for the function that a cell's own statements are in: nobody wrote that name. */
+/* The C library's message, without the name of the function that the kernel has put around a cell's statements. */
 void __assert_fail(const char *assertion, const char *file, unsigned line, const char *function)
 {
     bool named = function && *function && strncmp(function, "void In_", 8);
@@ -168,7 +168,7 @@ void __assert_fail(const char *assertion, const char *file, unsigned line, const
     abort();
 }
 
-/* What the C library links into each program and does not export: a cell finds it here. */
+/* The C library links pthread_atfork() into each program and does not export it: a cell finds it here. */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
 
 int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));

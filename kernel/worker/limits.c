@@ -1,5 +1,5 @@
-/* What a cell could not give back by itself: hard limits, which only rise again for the privileged, and the memory of
- * loaded code and variables. Read first: worker.h. */
+/* Keeps a cell from giving up what it could not get back: hard limits, which only the privileged may raise again, and
+ * the memory of loaded code and variables. Read first: worker.h. */
 #define _GNU_SOURCE
 #include "worker/interposed.h"
 #include "worker/worker.h"
@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* A cell's hard limit is its soft one: what counts for it is the same. */
+/* A cell that lowers a hard limit lowers the soft one, which has the same effect on it. */
 INTERPOSED(prlimit);
 
 int prlimit(pid_t process, __rlimit_resource_t which, const struct rlimit *wanted, struct rlimit *old)

@@ -1,6 +1,6 @@
-/* What kernel, supervisor and worker say to each other: packets over SOCK_SEQPACKET sockets, one message each, descriptors
- * beside it. A packet without the token is ignored: a cell may write to any descriptor it finds. One that has the token
- * and was cut, or is of another version, is reported to whoever waits for it. */
+/* Messages between kernel, supervisor and worker: packets over SOCK_SEQPACKET sockets, one message each, descriptors
+ * beside it. A packet without the token is ignored, since a cell may write to any descriptor it finds. A packet that
+ * has the token and was cut, or is of another version, is reported to the function that waits for an answer. */
 #ifndef KERNEL_WORKER_PROTOCOL_H
 #define KERNEL_WORKER_PROTOCOL_H
 

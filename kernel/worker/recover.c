@@ -97,8 +97,8 @@ static int trap_kind(int number, const ucontext_t *context)
 #endif
 }
 
-/* A cell that calls the C library in a loop is hardly ever met outside of it: each signal comes as a system call ends.
- * So the code that the call returns to is made to fault, and there nothing is held. */
+/* A signal nearly always finds a cell that calls the C library in a loop within the library, where it must not be left.
+ * So the page of code that the call returns to is made to fault: there the cell holds nothing of the library's. */
 static uintptr_t barred_page;
 static int barred_for; /* an `exit_kind` */
 
@@ -121,7 +121,7 @@ static void unbar(void)
     barred_page = 0;
 }
 
-/* A fault there is what could not be served before; another thread's is none. True: it was one. */
+/* A fault on the barred page: the interrupt or overflow that had to wait is served now. False: it is another fault. */
 static bool came_to_the_bar(const ucontext_t *context)
 {
     uintptr_t at = program_counter(context);
@@ -177,7 +177,7 @@ static void limit_unwinding(int number)
     look_in(UNWIND_LIMIT);
 }
 
-/* The stack is full in a library's function, which must not be left: it finishes on a reserve. */
+/* The stack is full in a library's function, which must not be left: the stack grows by a reserve until it returns. */
 static bool put_off(const unwound *w)
 {
     if (!w->unsafe || w->foreign || barred_page || !on_cell_thread() || !overflow_reserve()) return false;
@@ -187,7 +187,7 @@ static bool put_off(const unwound *w)
 
 static _Atomic pid_t faulting;
 
-/* False: the handler itself has faulted. Threads that compute the same fault together: one after the other. */
+/* Threads that fault at the same time are handled one after the other. False: the handler itself has faulted. */
 static bool take_turn(void)
 {
     pid_t self = gettid(), nobody = 0;
@@ -247,13 +247,14 @@ static void on_fault(int number, siginfo_t *info, void *memory)
     siglongjmp(running.out, 1);
 }
 
-/* What others send, and what timers do: between cells it is nobody's, but for the supervisor's wish to end. */
+/* Signals of other processes and of timers. Between cells they are ignored, but for SIGTERM, by which the supervisor
+ * ends the worker. */
 static void on_signal(int number, siginfo_t *info, void *memory)
 {
     if (running.active || number == SIGTERM || getpid() != running.process) on_fault(number, info, memory);
 }
 
-/* The worker is about to be killed: where is it? */
+/* The worker is about to be killed: it reports the line that it has come to. */
 static void on_last_words(int number, siginfo_t *info, void *memory)
 {
     (void)info;

@@ -51,7 +51,7 @@ bool is_standard_stream(const FILE *file)
     return false;
 }
 
-/* Somebody else's lock is waited for a moment: a thread that prints lets it go, one that has ended never does. */
+/* Waits 20 ms at most for a lock of another thread: one that prints soon releases it, one that has ended never does. */
 static bool lock(FILE *file)
 {
     for (int i = 0; i < 20; i++) {

@@ -63,7 +63,7 @@ int sigsuspend(const sigset_t *set)
 INTERPOSED(sigaction);
 
 enum { SIGNALS = 65 };
-static struct sigaction defaults[SIGNALS]; /* what stands for SIG_DFL: the line is told before the process ends */
+static struct sigaction defaults[SIGNALS]; /* in place of SIG_DFL: these report the line before the process ends */
 
 static bool is_default(int number, const struct sigaction *action)
 {

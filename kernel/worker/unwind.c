@@ -1,4 +1,4 @@
-/* Whose each frame of the stack is, and which calls of the C library hold nothing. See unwind.h. */
+/* Tells whose code each frame of the stack runs, and lists the calls of the C library that hold no lock. See unwind.h. */
 #define _GNU_SOURCE
 #include "worker/unwind.h"
 #include "worker/worker.h"
@@ -16,7 +16,7 @@ enum {
     PATH_SHOWN = 401,
     OFFSET_SHOWN = 17,
     SYMBOL_SHOWN = 151, /* bytes of a frame's parts, their ends included */
-    /* What may still come when another frame is begun: that frame, and MISSING_SHOWN bytes before all of them. */
+    /* Beyond this size no frame is begun: room is left for one more, and for MISSING_SHOWN bytes before all frames. */
     FRAMES_SIZE = 24 * 1024,
     FRAMES_FULL = FRAMES_SIZE - PATH_SHOWN - OFFSET_SHOWN - SYMBOL_SHOWN - MISSING_SHOWN,
 };
@@ -122,8 +122,8 @@ static owner owner_of(const Dl_info *info, const char *symbol)
     return OWNER_OTHER;
 }
 
-/* What the call before this return address calls: through the cell's PLT, whose slots are all filled. The C library's
- * own frames do not tell: its functions leave theirs by tail calls. 0 when it is another kind of call. */
+/* The function that the call before this return address calls, through the cell's PLT, whose slots are all filled. The
+ * C library's own frames do not name it, since its functions leave theirs by tail calls. 0: another kind of call. */
 static uintptr_t called_from(uintptr_t back)
 {
 #if defined(__x86_64__)

@@ -346,7 +346,7 @@ static void load_library(void)
     unsetenv("KOLO_KERNEL_LIBRARY");
 }
 
-/* What lies between the stack and the mappings below it, at least. */
+/* The least distance between the stack and the mappings below it. */
 static size_t cell_stack(void)
 {
     enum { GAP = 128 << 20 };
