@@ -23,8 +23,9 @@ typedef struct session session;
 
 /* `executable`: the kernel's own path, beside which everything else is found. NULL, and a sentence, on failure. */
 session *session_open(const front *f, const char *executable, char **problem);
-/* Ends the worker and whatever it left behind; deletes the session's folder. */
-void session_close(session *s);
+/* Ends the worker and whatever it left behind; deletes the session's folder. `alone`: no other thread uses the session
+ * or will; else its memory is left to the end of the process. */
+void session_close(session *s, bool alone);
 
 /* One cell: the content of the execute_reply. */
 char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions,

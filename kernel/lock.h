@@ -12,7 +12,7 @@ void cell_goes_on(session *s);
 /* Takes `knowledge`, and `busy` too unless a cell runs: true, and the worker may be asked. */
 bool help_enters(session *s);
 void help_leaves(session *s, bool alone);
-/* Takes both for ever. False when a cell holds them for longer than it may. */
+/* Takes both for ever. False when another thread of the session's own holds them for longer than it may. */
 bool last_enters(session *s);
 
 #endif

@@ -227,7 +227,7 @@ session *session_open(const front *f, const char *executable, char **problem)
     set_environment(s);
     if (!up || !worker_start(&s->worker)) {
         *problem = format_text("kolo-worker cannot be started beside %s", s->executable);
-        session_close(s);
+        session_close(s, true);
         return NULL;
     }
     find_flags(s);
@@ -242,12 +242,12 @@ session *session_open(const front *f, const char *executable, char **problem)
     return s;
 }
 
-void session_close(session *s)
+void session_close(session *s, bool alone)
 {
     if (!s) return;
     s->closing = true;
     if (s->idling) pthread_join(s->idler, NULL);
-    bool quiet = last_enters(s); /* a cell that runs has been interrupted */
+    bool quiet = alone && last_enters(s);
     if (quiet) ranks_close(s);
     if (quiet) worker_ask_to_end(&s->worker);
     worker_close(&s->worker);

@@ -41,7 +41,10 @@ struct cell {
 
 void server::serve_shell(shell &own)
 {
-    while (std::optional<request> r = own.requests.take()) handle(own, *r);
+    while (std::optional<request> r = own.requests.take()) {
+        door::visit inside(entrance);
+        if (inside) handle(own, *r);
+    }
 }
 
 void server::handle(shell &own, const request &r)

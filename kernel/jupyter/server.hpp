@@ -77,8 +77,7 @@ class server
     std::mutex subshell_lock;
     std::map<std::string, std::shared_ptr<shell>> subshells;
 
-    std::mutex comm_lock; // held while a comm is answered
-    bool leaving = false; // the session is being closed; by comm_lock
+    door entrance; // to the session
 
     std::mutex cell_lock;  // held while a cell runs
     std::mutex state_lock; // of what follows

@@ -16,9 +16,7 @@ enum {
     PATH_SHOWN = 401,
     OFFSET_SHOWN = 17,
     SYMBOL_SHOWN = 151, /* bytes of a frame's parts, their ends included */
-    /* Beyond this size no frame is begun: room is left for one more, and for MISSING_SHOWN bytes before all frames. */
-    FRAMES_SIZE = 24 * 1024,
-    FRAMES_FULL = FRAMES_SIZE - PATH_SHOWN - OFFSET_SHOWN - SYMBOL_SHOWN - MISSING_SHOWN,
+    FRAMES_SIZE = MISSING_SHOWN + SHOWN_FRAMES * (PATH_SHOWN + OFFSET_SHOWN + SYMBOL_SHOWN) + NULL_SHOWN,
 };
 
 typedef enum owner { OWNER_CELL, OWNER_OURS, OWNER_LIBRARY, OWNER_ENTRY, OWNER_OTHER } owner;
@@ -192,7 +190,7 @@ static void remember(uintptr_t at)
 {
     Dl_info info;
     const char *symbol = exact_symbol(at, &info);
-    if (!info.dli_fname || running.frames_size > FRAMES_FULL) return;
+    if (!info.dli_fname) return;
     running.frames_size +=
         (size_t)snprintf(running.frames + running.frames_size, PATH_SHOWN, "%.400s", info.dli_fname) + 1;
     running.frames_size += (size_t)snprintf(running.frames + running.frames_size, OFFSET_SHOWN, "%lx",

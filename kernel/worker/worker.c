@@ -78,7 +78,7 @@ static void add_missing_name(int status)
     size_t size = running.missing ? strnlen(running.missing, MISSING_SHOWN - 1) + 1 : 0;
     bool named = status == STATUS_UNDEFINED || status == STATUS_REFUSED;
     if (!named || !size || !running.frames) return;
-    memmove(running.frames + size, running.frames, running.frames_size); /* there is room: FRAMES_FULL */
+    memmove(running.frames + size, running.frames, running.frames_size); /* there is room: FRAMES_SIZE */
     memcpy(running.frames, running.missing, size - 1);
     running.frames[size - 1] = 0;
     running.frames_size += size;
