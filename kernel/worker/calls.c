@@ -2,6 +2,7 @@
  * Read first: worker.h. */
 #define _GNU_SOURCE
 #include "worker/checks.h"
+#include "worker/heap.h"
 #include "worker/interposed.h"
 #include "worker/worker.h"
 
@@ -21,8 +22,8 @@ static void end_stopped(pid_t program, int number)
     kill(-program, SIGKILL);
 }
 
-/* Starts the program in a process group of its own and waits for it; its wait status. An interrupt is passed on to the
- * group by the handler, and then ends the cell too. */
+/* Starts the program in a process group of its own and waits for it; its wait status. The handler passes an interrupt on
+ * to the group, and then the cell ends, too. */
 int run_program(char *const *arguments)
 {
     posix_spawnattr_t how;
@@ -49,7 +50,7 @@ int run_program(char *const *arguments)
         status = 0;
     }
     running.program = 0;
-    if (running.status == STATUS_INTERRUPTED) siglongjmp(running.out, 1);
+    if (running.status == STATUS_INTERRUPTED) recover_from_call(STATUS_INTERRUPTED, 0);
     return status;
 }
 
@@ -60,6 +61,22 @@ int kolo_cell_shell(const char *command)
     if (access(arguments[0], X_OK)) arguments[0] = "/bin/sh";
     int status = run_program(arguments);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+INTERPOSED(system);
+
+/* The C library's would go on with its program when an interrupt has ended the cell. */
+int system(const char *command)
+{
+    char *arguments[] = {"/bin/sh", "-c", (char *)(uintptr_t)command, NULL};
+    if (!command || !on_cell_thread() || !is_cell_code(__builtin_return_address(0))) return real_system()(command);
+    sigset_t child, before;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, &before); /* a handler of the cell's must not wait for this program */
+    int status = run_program(arguments);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return status;
 }
 
 /* A function that was declared, and called, and never defined: its stub leads here. */

@@ -255,6 +255,21 @@ def test_interrupts(kernel, code, limit):
     assert kernel.run("keep").value == ("0" if "MPI" in code else "5")
 
 
+def test_an_interrupt_ends_the_program_that_system_has_started(kernel):
+    outcome = kernel.run('keep = 6;\nsystem("sleep 313131; true");', interrupt_after=0.5, timeout=20)
+    assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and kernel.run("keep").value == "6"
+
+    def running():
+        lines = []
+        for file in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                lines.append(file.read_bytes())
+        return lines.count(b"sleep\x00313131\x00")
+
+    assert patience.until(lambda: running() == 0)
+    assert kernel.run('system("exit 3") >> 8').value == "3" and kernel.run("system(NULL)").value == "1"
+
+
 KERNEL_ALONE = """
 import sys
 sys.path.insert(0, {tests!r})
