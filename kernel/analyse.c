@@ -385,7 +385,7 @@ static void report_stale(build *b, entity *function, char *why)
     add_stale(b, function, why);
 }
 
-/* Each by itself: those that fit are compiled again beside the cell. */
+/* Tries each function by itself: those that compile are compiled again beside the cell. */
 static void sort_functions(build *b, entity *const *functions, size_t count)
 {
     entity **fitting = need_zeroed((count + 1) * sizeof *fitting);
@@ -399,7 +399,7 @@ static void sort_functions(build *b, entity *const *functions, size_t count)
     parse(b);
 }
 
-/* A variable whose struct has changed is of no use any more: it goes, and the user is told. */
+/* Drops variables whose struct has changed, and tells the user. */
 static bool drop_changed_variables(build *b, names *more)
 {
     size_t before = more->count;
@@ -421,7 +421,7 @@ static bool drop_changed_variables(build *b, names *more)
     return more->count > before;
 }
 
-/* A pointer to a struct that has changed points to what has the old members. */
+/* Says that a pointer to a struct that has changed may point to objects of the old struct. */
 static void name_old_objects(build *b, const entity *variable)
 {
     names words = {0};
@@ -488,8 +488,8 @@ static bool stands_alone(build *b, result *r)
     return good;
 }
 
-/* Takes along the earlier functions that this cell changes; names those that no longer fit. One more parse when there
- * are any and all fit. */
+/* Compiles earlier functions that this cell changes together with it, and reports those that no longer compile. That
+ * takes one more parse, and more where some do not compile. */
 static bool take_dependents(build *b, bool *again, result *r)
 {
     names more = {0};
@@ -526,7 +526,7 @@ static bool check_large(build *b)
     return true;
 }
 
-/* All that follows from a cell without mistakes. */
+/* The rest of the analysis, of a cell without errors. */
 static bool take(build *b, const char *warnings, result *r)
 {
     take_types(b);

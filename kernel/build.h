@@ -5,7 +5,7 @@
 #include "result.h"
 #include "session.h"
 
-/* A stale function: it is of an earlier cell, or of this one, and cannot run once the cell is committed. And why. */
+/* A function of an earlier cell, or of this one, that cannot run once the cell is committed; and the reason. */
 typedef struct stale_function {
     entity *function;
     char *why;
@@ -23,7 +23,7 @@ typedef struct part {
     long *values; /* C to evaluate at the end, and where to */
 } part;
 
-/* A variable whose typedef gets another meaning: what it was declared as before. */
+/* A variable whose typedef gets another meaning, with its declaration before that. */
 typedef struct retyped {
     entity *variable;
     char *type, *declaration;
@@ -70,7 +70,7 @@ void free_kept(build *b);
 /* How later cells will see that variable; the caller frees. */
 char *variable_declaration(const entity *e);
 
-/* How later cells will see what the cell declares. */
+/* Writes the declarations by which later cells see what this cell declares. */
 void declare_items(build *b);
 
 /* naming.c: the link names of all that the cell brings and uses, its stubs and its storage. */

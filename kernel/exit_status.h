@@ -1,10 +1,10 @@
-/* How a cell ended that did not return, wherever it ran. Read first: worker_process.h, worker/protocol.h. */
+/* The exit status of a cell that did not return, here or at a rank. Read first: worker_process.h, worker/protocol.h. */
 #ifndef KERNEL_EXIT_STATUS_H
 #define KERNEL_EXIT_STATUS_H
 
 #include "worker_process.h"
 
-enum { STATUS_GONE = 100 }; /* beside worker/protocol.h's: the process is no more, and did not say why */
+enum { STATUS_GONE = 100 }; /* beside worker/protocol.h's: the process has ended without a word */
 
 typedef struct exit_status {
     int status, code;  /* an `exit_kind`, and what goes with it */

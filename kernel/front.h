@@ -1,5 +1,5 @@
-/* The seam between the C kernel and whatever speaks Jupyter's protocol for it (jupyter/server.hpp): JSON text both
- * ways. A string that a function returns is the caller's to free. */
+/* The interface between the C kernel and the server of Jupyter's protocol (jupyter/server.hpp): JSON text both ways.
+ * The caller frees strings that a function returns. */
 #ifndef KERNEL_FRONT_H
 #define KERNEL_FRONT_H
 

@@ -1,4 +1,4 @@
-/* Link names: what the compiler calls `f` is `f$1` to the loader. Read first: build.h, cells/symbols.h. */
+/* Link names: the compiler's `f` is `f$1` for the loader. Read first: build.h, cells/symbols.h. */
 #define _GNU_SOURCE
 #include "build.h"
 #include "worker/protocol.h"
@@ -95,7 +95,8 @@ static void name_function(build *b, parsed_item *item)
     add_link(b, e->name, e->link, definition);
 }
 
-/* A const whose value is known when compiled is defined in each unit that sees it, and nobody uses that copy. */
+/* A const whose value is known when compiled is defined in each unit that sees it; the kernel's own copy is not
+ * used. */
 static const char *constant_copy(build *b, const entity *e)
 {
     return e->constant ? own(b, format_text("%s$copy%u", e->link, b->cell.serial)) : NULL;

@@ -195,7 +195,7 @@ static void name_exit(const exit_status *e, result *r, const place *p)
     free(where);
 }
 
-/* 523712: "about 524,000". A frame is missing here and there, and nobody counts that far. */
+/* 523712: "about 524,000". The count is no more exact, since unwinding misses some frames. */
 static char *about(uint64_t count)
 {
     uint64_t step = 1;
@@ -331,7 +331,7 @@ static char *call_sentence(session *s, const char *words)
     return said;
 }
 
-/* A fault at NULL: which call gave it last, where that is known. */
+/* A fault at NULL: adds the last call that gave NULL, where it is known. */
 static void add_null_call(session *s, const exit_status *e, size_t before, text *into)
 {
     const char *at = e->frames + before, *end = e->frames + e->frames_size;

@@ -7,7 +7,7 @@
 #include "session.h"
 
 result exit_status_result(session *s, const exit_status *e);
-/* Of an object that could not be loaded: `why` is the loader's word. */
+/* The error for an object that could not be loaded: `why` is the loader's message. */
 result load_failure(const char *why);
 /* "In[3]:2", the innermost line of a cell's among these frames, or NULL; the caller frees. */
 char *place_of_frames(session *s, const char *frames, size_t size);

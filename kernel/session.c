@@ -127,7 +127,7 @@ static void open_history(session *s)
     free(path);
 }
 
-/* With it a sanitizer's report names lines. */
+/* Lets a sanitizer's report name lines. */
 static void add_symbolizer(names *environment)
 {
     static const char *const programs[] = {"llvm-symbolizer-19", "llvm-symbolizer", "addr2line", NULL};
@@ -178,7 +178,7 @@ static void wait_for_news(news *n)
     if (!n->soon) poll(n->watched, sizeof n->watched / sizeof *n->watched, 1000);
 }
 
-/* Between cells a program left in the background may print, or a thread of a cell's: somebody must read it. */
+/* Between cells, reads and publishes the output of programs in the background and of threads of cells. */
 static void *idle(void *closure)
 {
     session *s = closure;

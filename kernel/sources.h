@@ -1,5 +1,5 @@
-/* The text of the session's cells, and what became of each, as diagnose.h asks for it: `closure` is the session.
- * Read first: session.h, diagnostics/diagnose.h. */
+/* The text of the session's cells, and the fate of each, for diagnose.h: `closure` is the session. Read first:
+ * session.h, diagnostics/diagnose.h. */
 #ifndef KERNEL_SOURCES_H
 #define KERNEL_SOURCES_H
 

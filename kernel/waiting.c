@@ -100,7 +100,8 @@ static char state_of(pid_t process)
     return after && after[1] ? after[2] : 0;
 }
 
-/* A worker that has stopped itself cannot go on by itself; a supervisor that a cell has stopped is to go on. */
+/* Ends a worker that has stopped itself, since nothing would continue it, and continues a supervisor that a cell has
+ * stopped. */
 static void end_if_stopped(worker_process *w)
 {
     if (state_of(w->supervisor) == 'T') kill(w->supervisor, SIGCONT);
@@ -124,7 +125,7 @@ void waiting_look(worker_process *w)
     if (family_reads(w->process, facts.st_ino, 0, false, false)) ask_user(w);
 }
 
-/* A program gets its time to end by itself. */
+/* Does the worker wait for a program? That gets more time to end by itself. */
 static bool awaits_program(pid_t worker)
 {
     char path[64], line[256];

@@ -188,7 +188,7 @@ static void read_pipe(worker_process *w, int *pipe, int stream)
     if (got == 0) close_one(pipe);
 }
 
-/* Why the supervisor is gone, where it can be told: an installation of which only a part is new. */
+/* Names the reason why the supervisor is gone, where it is known: only a part of the installation is new. */
 static void name_supervisors_end(worker_process *w)
 {
     int status = 0;
@@ -240,7 +240,7 @@ static bool take_supervisor_news(worker_process *w)
     return true;
 }
 
-/* In the place of an answer: the cell has failed for this. */
+/* Puts a refusal in the place of an answer, so that the cell fails with this sentence. */
 static void answer_instead(worker_process *w, const char *why)
 {
     w->last = (message){.kind = MESSAGE_ANSWER, .code = -1, .number = STATUS_REFUSED};

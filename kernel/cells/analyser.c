@@ -16,7 +16,7 @@ char *clang_text(CXString string)
 
 void analyser_open(analyser *a, const names *flags, const char *folder)
 {
-    /* Not in memory: libclang would lay one file system more over the last with every parse. */
+    /* On disk: in memory, libclang would add one more layer of a file system with each parse. */
     CXIndexOptions options = {.Size = sizeof options, .PreambleStoragePath = folder};
     *a = (analyser){.index = clang_createIndexWithOptions(&options), .path = format_text("%s/cell.c", folder)};
     write_whole_file(a->path, "", 0);

@@ -39,7 +39,7 @@ static void add_names(search *s, const entity *e)
     }
 }
 
-/* A function whose parameters or result are of a type that changes: who calls it is compiled again, too. */
+/* The callers of a function whose parameters or result are of a type that changes are compiled again, too. */
 static bool head_changed(const search *s, const entity *e)
 {
     bool changed = false;
@@ -56,7 +56,7 @@ static void spread(entity *e, void *closure)
     if ((carries && uses_changed(s, e)) || head_changed(s, e)) add_names(s, e);
 }
 
-/* A function that could not run for want of something that the cell brings is looked at again. */
+/* A function that could not run is tried again when the cell defines the name that it lacked. */
 static bool may_fit_now(const search *s, const entity *e)
 {
     for (size_t i = 0; e->unfit && i < e->uses.count; i++) {
@@ -92,7 +92,7 @@ bool variable_changes(const entity *e, const symbols *session)
     return e->natural || old->kind != e->kind || old->layout != e->layout || differs(old->constant, e->constant);
 }
 
-/* `#define SQ(x) …` where SQ() is a function of an earlier cell: who calls it gets the macro from now on. */
+/* `#define SQ(x) …` where SQ() is a function of an earlier cell: its callers get the macro from now on. */
 static bool hides_function(const entity *macro, const symbols *session)
 {
     const entity *e = symbols_find_bytes(session, 'o', macro->name, strlen(macro->name));

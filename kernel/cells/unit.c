@@ -39,7 +39,7 @@ static void emit_used_in(writer *w, const char *code)
     tokens_free(&list);
 }
 
-/* May a macro of that name stand in the unit? */
+/* May the unit have a macro of that name? */
 static bool named_by_macro(const writer *w, const char *name)
 {
     char *key = format_text("m:%s", name ? name : "");
@@ -119,8 +119,8 @@ static bool is_pack(const parsed_cell *parsed, const piece *p)
     return p->kind == PIECE_DIRECTIVE && packing_line(parsed->source + t->begin, t->end - t->begin);
 }
 
-/* Types are emitted where they are first wanted, so each takes along what the cell has said of packing before it.
- * True when that was anything: unpack() must follow. */
+/* Types are emitted where they are first needed, each with the cell's `#pragma pack` lines before it. True when there
+ * were any: unpack() must follow. */
 static bool pack_as_before(writer *w, size_t at_piece)
 {
     bool any = w->cell->packing.count > 0;
@@ -433,7 +433,7 @@ static void emit_dependents(writer *w)
     }
 }
 
-/* The code begins with the macros as they were before the cell, and meets the cell's own at their places. */
+/* The code begins with the macros as they were before the cell; the cell's own directives stand at their places. */
 static void restore_macros(writer *w)
 {
     for (size_t i = 0; i < w->cell->count; i++) {

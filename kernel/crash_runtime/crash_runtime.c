@@ -1,6 +1,6 @@
-/* Linked into a program that %%run builds. What it prints is seen line by line, though it goes through a pipe; and when
- * a fault ends it, a file beside it says where. The program dies of the fault all the same, and handlers of its own, or
- * of a sanitizer's, stay in place. Read first: crash_runtime/crash_runtime.h. */
+/* Linked into a program that %%run builds. Its output is seen line by line, though it goes through a pipe. When a fault
+ * ends it, a note beside the program's file tells where. The program dies of the fault all the same, and handlers of
+ * its own, or of a sanitizer's, stay in place. Read first: crash_runtime/crash_runtime.h. */
 #define _GNU_SOURCE
 #include "crash_runtime/crash_runtime.h"
 #include "worker/checks.h"
@@ -56,7 +56,7 @@ static bool is_own(uintptr_t at)
     return at >= first && at < last;
 }
 
-/* The stack has come to its end, or what lies just beyond it was touched. */
+/* Is the stack full, or was memory just beyond it touched? */
 static bool stack_is_full(uintptr_t address, uintptr_t stack)
 {
     bool ended = stack_end && stack < stack_end + NEAR && stack + ((uintptr_t)1 << 30) > stack_end;
@@ -134,7 +134,7 @@ static void end(int number, int status, const char *why, uintptr_t address, uint
     raise(number);
 }
 
-/* It is called once: by then the signal does again what it did before. */
+/* Called once: the signal has its former action again by then (SA_RESETHAND). */
 static void on_fault(int number, siginfo_t *info, void *memory)
 {
     ucontext_t *context = memory;

@@ -14,7 +14,7 @@ static void name_type(const char *name, const char *link, text *into)
     text_addf(into, "#undef %s\ntypedef __typeof__(%s) %s%s;\n", name, name, type_prefix, link);
 }
 
-/* Is the name one that no declaration stands for in this unit? */
+/* Is the name without a declaration in this unit? */
 static bool without_type(const build *b, const char *name)
 {
     bool without = names_have(&b->missing, name);

@@ -81,8 +81,8 @@ static void print_one(renderer *r, CXDiagnostic d, const place *at, enum CXDiagn
     free(where);
 }
 
-/* Notes that say nothing here: how to silence a warning, what the hint says as well, where a word stands that was only
- * like the one written. */
+/* Notes that are of no use here: how to silence a warning, a repetition of the hint, the place of a word that was only
+ * similar. */
 static bool idle_note(const diagnostic *d, const char *message)
 {
     if (strstr(message, "to silence this warning") || strstr(message, "or explicitly provide a declaration"))

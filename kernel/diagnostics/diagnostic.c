@@ -151,7 +151,7 @@ static bool same_words(const diagnostic *a, const diagnostic *b)
     return !strcmp(a->message, b->message) && (strstr(a->message, "undeclared") || (is_error(a) && same_line(a, b)));
 }
 
-/* A name is unknown because the header is. */
+/* A name is unknown because its header was not found. */
 static bool for_want_of_header(const diagnostic *d, const diagnostic *earlier)
 {
     return strstr(earlier->message, "file not found") &&
@@ -207,7 +207,7 @@ static bool silenced_value(const diagnostic *d, const cell *c)
     return at >= begin;
 }
 
-/* That something is missing at the very end, when no brace is: only because clang lost its way before. */
+/* Is something missing at the cell's very end, although no brace is open? Then clang has lost its way before. */
 static bool lost_at_end(const diagnostic *d, const cell *c)
 {
     if (strncmp(d->message, "expected ", 9) || !c->tokens.count) return false;
@@ -256,8 +256,8 @@ static bool points_to_type(const cell *c, const token *at)
            token_is(c->source, &t[last->first + 1], "*");
 }
 
-/* The parentheses around a trailing expression are the wrapping's: that one of them is missed means that the expression
- * goes on, or that a ';' is. What is found in the wrapping alone belongs to the cell's end. */
+/* The wrapping puts parentheses around a trailing expression. Where clang misses one of them, the expression goes on or
+ * a ';' is missing. A diagnostic in the wrapping alone belongs to the cell's end. */
 static void mend_end(diagnostic *d, const cell *c)
 {
     if (d->clang && is_error(d) && strstr(d->message, "after top level declarator")) {
@@ -287,7 +287,7 @@ static void mend_end(diagnostic *d, const cell *c)
     if (bracket) place_free(&opening);
 }
 
-/* `x and y`, which clang takes for a declaration: the word behind is what is wrong. */
+/* `x and y`: clang takes it for a declaration, and the word behind the first name is the error. */
 static void mend_foreign_operator(diagnostic *d, const cell *c)
 {
     if (!d->clang || d->internal || strncmp(d->message, "unknown type name '", 19)) return;

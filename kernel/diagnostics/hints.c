@@ -354,7 +354,7 @@ static char *filled(const complaint *c, const char *say)
     return text_take(&out);
 }
 
-/* A macro that ends with ';' is the cause of most that goes wrong where it is used. */
+/* A macro that ends with ';' causes most errors where it is used. */
 static char *about_macro(const complaint *c)
 {
     if (!c->macro) return NULL;

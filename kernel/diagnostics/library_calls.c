@@ -1,5 +1,5 @@
-/* Calls of libkolo's macros with other arguments than they take: clang would tell of what stands behind them. Read
- * first: diagnostic.h. */
+/* Calls of libkolo's macros with other arguments than they take. clang's own messages are about the macros' insides.
+ * Read first: diagnostic.h. */
 #define _GNU_SOURCE
 #include "diagnostics/library_calls.h"
 #include "diagnostics/hints.h"

@@ -5,7 +5,7 @@
 #include "diagnostics/diagnostic.h"
 #include "cells/split.h"
 
-/* In libkolo's header, whose declarations behind the macros are nothing to a cell's author. */
+/* Is the place in a header of libkolo's? A cell's author has no use for the declarations behind its macros. */
 bool library_place(const place *p);
 /* "kolo_allreduce takes (values, count); ?kolo_allreduce says more". */
 void mend_library_calls(diagnostics *all, const analyser *a, const cell *c);

@@ -52,7 +52,7 @@ static char *describe_magic(const session *s, const char *name)
     return p.signature ? page_text(&p) : NULL;
 }
 
-/* kolo_fit(…) fills a kolo_fit_args and calls kolo_fit_at(): where the one of these stands, the macro does. */
+/* kolo_fit(…) fills a kolo_fit_args and calls kolo_fit_at(): a unit that has these names has the macro, too. */
 static char *describe_helper(session *s, const char *name)
 {
     for (const char *const *tail = (const char *const[]){"_at", "_args", "_kind", NULL}; *tail; tail++) {
@@ -98,7 +98,8 @@ static char *known_far(const inquiry *ask, const char *name)
     return known ? copy_of(known) : NULL;
 }
 
-/* A name of the C library whose header may not be included yet: the header says the same of it for ever. */
+/* A name of the C library whose header may not be included yet. The answer is kept, since such a header does not
+ * change. */
 static char *describe_far(const inquiry *ask, const char *name, const char *header)
 {
     char *key = far_key(ask, name, header), *about = NULL;

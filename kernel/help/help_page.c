@@ -199,7 +199,7 @@ static char *written(session *s, CXCursor definition)
     return copy_of_bytes(code + begin, end - begin);
 }
 
-/* "__format" is "format" to whoever reads the manual, and `extern` says nothing. */
+/* Writes "__format" as "format", as the manual does, and leaves `extern` out. */
 static char *without_underscores(const char *printed)
 {
     text out = {0};
@@ -345,7 +345,7 @@ static void add_facts(const inquiry *ask, CXCursor cursor, const char *name, con
     }
 }
 
-/* A function that nobody has declared: clang takes it for declared where it is used. */
+/* Is it a function without a declaration? clang takes it for declared where it is used. */
 static bool is_implied(CXCursor cursor)
 {
     unsigned begin = 0, name = 0;

@@ -1,4 +1,4 @@
-/* Shift-Tab: what stands under the cursor. Read first: help.h, help_page.h. */
+/* Shift-Tab: help on the name under the cursor. Read first: help.h, help_page.h. */
 #define _GNU_SOURCE
 #include "diagnostics/nearest.h"
 #include "help/help.h"
@@ -21,7 +21,7 @@ static bool in_words(const char *code, size_t at)
     return words;
 }
 
-/* Is it a member, or an option of a call: what only its place explains? */
+/* Is it a member, or an option of a call, which only its place explains? */
 static bool dotted(const char *code, size_t begin)
 {
     return begin > 0 && (code[begin - 1] == '.' || (begin > 1 && code[begin - 1] == '>' && code[begin - 2] == '-'));

@@ -17,8 +17,8 @@ struct execution {
 
 namespace
 {
-const auto OVERTAKES = std::chrono::seconds(10); // by so much an interrupt may come before its cell
-const auto ON_THEIR_WAY = std::chrono::milliseconds(20); // so long the reply of a cell that failed waits
+const auto OVERTAKES = std::chrono::seconds(10); // how long before its cell an interrupt may arrive
+const auto ON_THEIR_WAY = std::chrono::milliseconds(20); // how long the reply of a failed cell waits
 
 thread_local execution *here = nullptr;
 

@@ -1,4 +1,4 @@
-/* How a program of %%run ended: its exit code, or the fault and its line. See magics.h, crash_runtime/crash_runtime.h. */
+/* The exit code of a program of %%run, or its fault with the line. See magics.h, crash_runtime/crash_runtime.h. */
 #define _GNU_SOURCE
 #include "exit_status.h"
 #include "crash_runtime/crash_runtime.h"

@@ -71,7 +71,7 @@ static bool check_words(const char *words, result *r)
     return !r->failed;
 }
 
-/* The cell's mistakes, found as for any cell, as one error. */
+/* The program's diagnostics, found as for any cell, as one error. */
 static bool check(session *s, const char *code, const char *name, result *r)
 {
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
@@ -115,7 +115,7 @@ static void add_libraries(session *s, names *list, const char *code)
     free(path);
 }
 
-/* The user's flags come last, and win. A sanitizer of theirs sees all that is written, and has its own word to say. */
+/* The user's flags come last, and win. Where they ask for a sanitizer, it replaces the kernel's own checks. */
 static void add_flags(session *s, names *list)
 {
     static const char *const fixed[] = {"-g", "-gdwarf-4", "-w", "-fno-color-diagnostics", NULL};

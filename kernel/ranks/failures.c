@@ -1,6 +1,5 @@
-/* How a cell on the ranks failed, said once for all that failed alike; where ranks hang. Read first: ranks.h,
- * exit_status.h.
- */
+/* Reports failures of a cell on the ranks, equal ones once, and where ranks hang. Read first: ranks.h,
+ * exit_status.h. */
 #define _GNU_SOURCE
 #include "ranks/ranks.h"
 #include "print.h"

@@ -99,7 +99,7 @@ static void add_rank(const transcript *t, int rank, bool open, text *html, text 
     text_add(html, "</pre></details>");
 }
 
-/* A rank that speaks alone, as rank 0 does of a training run, is read as it stands. */
+/* The output of one rank alone, as of rank 0 in a training run, is shown as it is. */
 static bool worth_folding(const transcript *t)
 {
     bool many = false;

@@ -143,7 +143,7 @@ static void begin(rank *r, const char *object, const char *function, bool asks)
     text_free(&payload);
 }
 
-/* A cell that cannot be loaded here is not run here. */
+/* Runs a cell, unless its object could not be loaded here. */
 static void run(rank *r, const rank_message *l)
 {
     char *path = format_text("%s/%s", r->folder, l->payload);
@@ -196,7 +196,7 @@ static void ask_where(rank *r)
 static void obey(rank *r, const rank_message *l)
 {
     bool idle = !r->dead && !r->worker.running;
-    if (l->problem) { /* by which the next cell would go wrong */
+    if (l->problem) { /* the next cell cannot be run after a message that was cut */
         free(r->trouble);
         r->trouble = copy_of(l->problem);
         return;
@@ -231,7 +231,7 @@ static void take_messages(rank *r)
     }
 }
 
-/* Asks the user, through the kernel. The cell waits meanwhile, and so does everything else here but an end. */
+/* Asks the user, through the kernel. The cell waits meanwhile, and only an end of the rank is served. */
 static char *ask(void *self, const char *prompt)
 {
     rank *r = self;

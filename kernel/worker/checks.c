@@ -1,5 +1,5 @@
-/* An index outside of its array, and calls that gave NULL: what a fault is told with. Read first: checks.h, worker.h.
- */
+/* Notes an index outside of its array, and calls that gave NULL, for the report of a fault. Read first: checks.h,
+ * worker.h. */
 #define _GNU_SOURCE
 #include "worker/checks.h"
 #include "worker/heap.h"

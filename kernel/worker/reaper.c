@@ -52,7 +52,7 @@ void fork_supervisor(int socket, const char *folder)
     int status = 0;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     pid_t supervisor = fork();
-    if (supervisor <= 0) return; /* without a reaper, if it has to be */
+    if (supervisor <= 0) return; /* in the child; or fork() has failed, and there is no reaper */
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);

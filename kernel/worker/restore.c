@@ -86,7 +86,7 @@ static void restore_stream(int descriptor, int source)
     }
 }
 
-/* Without the right to raise a limit again, as far as it goes. */
+/* A process that may not raise a limit again gets as much as it may. */
 static void set_limit(int which, struct rlimit wanted)
 {
     struct rlimit now;
@@ -124,7 +124,7 @@ static void restore_signals(void)
     recover_prepare();
 }
 
-/* A working folder that is gone would make the simplest program complain. */
+/* Leaves a working folder that is gone: the simplest program would complain of it. */
 static void leave_lost_folder(void)
 {
     char path[4096];
@@ -179,8 +179,8 @@ void flush_output(void)
     funlockfile(file);
 }
 
-/* A stream that was left half-way through a call: its pointers must be in their order, or the next call would run
- * away with them. */
+/* Drops what waits in a stream that was left within a call, unless its pointers are in order: the next call would go
+ * beyond its buffer. */
 static void settle_stream(FILE *file)
 {
     bool ordered = file->_IO_buf_base <= file->_IO_write_base && file->_IO_write_base <= file->_IO_write_ptr &&

@@ -1,6 +1,6 @@
-/* Calls that sleep go on after somebody has asked where the cell is (SIGNAL_WHERE): the C library ends them at any
- * handler, and a learner's sleep(60) would be over with the kernel's remark. An interrupt still ends the cell.
- * Read first: worker.h. */
+/* Calls that sleep go on after the kernel has asked where the cell is (SIGNAL_WHERE). The C library ends them at any
+ * handler, and a learner's sleep(60) would be over with the kernel's question. An interrupt still ends the cell. Read
+ * first: worker.h. */
 #define _GNU_SOURCE
 #include "worker/clock.h"
 #include "worker/interposed.h"

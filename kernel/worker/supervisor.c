@@ -57,13 +57,13 @@ static void report(supervisor *s, pid_t process, int status)
     message_send(s->kernel, &m, NULL, 0, NULL, 0);
 }
 
-/* A cell has made its parent its tracer: the supervisor wants no part in that. */
+/* A cell has made the supervisor its tracer (PTRACE_TRACEME): it detaches. */
 static void let_go(pid_t process, int number)
 {
     ptrace(PTRACE_DETACH, process, NULL, (void *)(intptr_t)(number == SIGTRAP ? 0 : number));
 }
 
-/* Orphans are ours (subreaper); only the worker's end is news. */
+/* Orphans become children of the supervisor (subreaper). Only the worker's end is reported to the kernel. */
 static void reap(supervisor *s)
 {
     int status;
@@ -76,7 +76,8 @@ static void reap(supervisor *s)
     }
 }
 
-/* Ends all that descends from us: asked first, then killed, again and again, since processes fork. */
+/* Ends all descendants. They are killed again and again, since processes fork meanwhile. `gently`: SIGTERM comes
+ * first. */
 static void sweep(supervisor *s, bool gently)
 {
     if (gently && signal_descendants(SIGTERM)) {
@@ -98,7 +99,8 @@ static bool stop_one(const relative *r, void *worker)
     return kill(r->process, SIGSTOP) == 0;
 }
 
-/* Stopped first, since they multiply while they are killed; the worker is heard before. */
+/* Stops all processes first, since they multiply while they are killed. The worker is stopped last: it reports its line
+ * before. */
 static void end_family(supervisor *s)
 {
     for (int i = 0; i < 50 && family_each(stop_one, &s->worker); i++) continue;
@@ -109,9 +111,9 @@ static void end_family(supervisor *s)
     sweep(s, false);
 }
 
-enum { IDLE_LOOK = 500 }; /* ms between two looks while no cell runs: what is in the background is slow, or seldom */
+enum { IDLE_LOOK = 500 }; /* ms between two looks while no cell runs */
 
-/* Tells the kernel why before it does it. */
+/* Ends processes that use too much, and tells the kernel the reason before. */
 static void look_after(supervisor *s)
 {
     char sentence[200];
@@ -137,8 +139,8 @@ static int until_next_look(const supervisor *s)
     return left > 0 ? (int)left : 0;
 }
 
-/* Before all that cells start: thousands of processes that multiply would leave it no time to end them. Where that is
- * not allowed there is a limit that the system itself keeps (bound_processes). */
+/* Raises the supervisor's priority above that of cells: thousands of processes that multiply would leave it no time to
+ * end them. Where that is not allowed, the system's own limit remains (bound_processes). */
 static void go_first(void)
 {
     struct sched_param lowest = {.sched_priority = 1};
@@ -151,8 +153,8 @@ static bool count_tasks(const relative *r, void *total)
     return true;
 }
 
-/* A user's processes and threads are counted together, whoever started them: those that are there now come on top. The
- * privileged are above it. */
+/* The system counts all processes and threads of a user together: those that exist already are added to the limit. It
+ * does not hold for the privileged. */
 static void bound_processes(void)
 {
     struct rlimit limit;
@@ -163,7 +165,7 @@ static void bound_processes(void)
     if (limit.rlim_cur > most) setrlimit(RLIMIT_NPROC, &(struct rlimit){most, limit.rlim_max});
 }
 
-/* The system's own choice, should it come to that. */
+/* Makes the worker the first process that the system ends when memory is short. */
 static void offer_to_the_system(void)
 {
     int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -240,7 +242,7 @@ static bool serve(supervisor *s)
     return true;
 }
 
-/* A rank's are where its launcher says. */
+/* A rank uses the folder of its launcher. */
 static void open_segments(supervisor *s)
 {
     if (getenv("OMPI_MCA_btl_vader_backing_directory")) return;
@@ -250,7 +252,7 @@ static void open_segments(supervisor *s)
     s->segments = NULL;
 }
 
-/* Descriptors that the kernel's own process had open are no business of a cell's. */
+/* Closes descriptors that the kernel's own process had open: no cell is to get them. */
 static void close_strangers(int keep)
 {
     close_range(3, (unsigned)keep - 1, 0);

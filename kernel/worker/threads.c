@@ -46,7 +46,7 @@ static void *begin(void *memory)
 
 INTERPOSED(pthread_create);
 
-/* Each thread hears of its own stack's overflow on another one. */
+/* Each thread gets a second stack, on which its handlers run when its own is full. */
 int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*function)(void *), void *argument)
 {
     beginning *b = malloc(sizeof *b);
@@ -83,7 +83,7 @@ pid_t vfork(void)
     return fork();
 }
 
-/* Where a jump would put the stack pointer; 0 when that cannot be told. */
+/* The stack pointer that a jump would set; 0 when it cannot be told. */
 static uintptr_t destination(const struct __jmp_buf_tag *place)
 {
 #if defined(__x86_64__)
@@ -96,8 +96,8 @@ static uintptr_t destination(const struct __jmp_buf_tag *place)
 #endif
 }
 
-/* `here`: the stack pointer of who jumps. The frame that it was set in must still be there: further out than here, and
- * within the cell. Another stack than the cell's (coroutines, a handler's own) need only exist. */
+/* `here`: the caller's stack pointer. The frame of setjmp() must still be there: further out than here, and within the
+ * cell. Another stack than the cell's (of coroutines, of a handler) need only exist. */
 static bool can_jump(const struct __jmp_buf_tag *place, uintptr_t here)
 {
     uintptr_t to = destination(place), entry = (uintptr_t)running.entry;

@@ -447,7 +447,7 @@ void kolo_cell_value(const void *value, unsigned long size)
     self.size = size;
 }
 
-/* A handle of libkolo's: `shower` makes its MIME bundle, as JSON. What has none is a pointer like others. */
+/* A handle of libkolo's: `shower` makes its MIME bundle, as JSON. An object without one is shown as a pointer. */
 void kolo_cell_show(const void *object, const char *shower);
 void kolo_cell_show(const void *object, const char *shower)
 {
