@@ -80,7 +80,8 @@ static void take_bounds(parsed_cell *parsed, const declarator *one)
                           (t[i - 1].kind == TOKEN_NAME || is_token(parsed, i - 1, ")") || is_token(parsed, i - 1, "]"));
         bool size = is_token(parsed, i, "[") && !is_token(parsed, i + 1, "]");
         if (size && !bound_known(parsed, t[i].begin)) {
-            parsed->bounds = need_grown(parsed->bounds, parsed->bound_count, &parsed->bound_capacity, sizeof *parsed->bounds);
+            parsed->bounds =
+                need_grown(parsed->bounds, parsed->bound_count, &parsed->bound_capacity, sizeof *parsed->bounds);
             parsed->bounds[parsed->bound_count++] = (bound){t[i].begin, PLACEHOLDER, false};
         }
         if (parameters || size) i = after_brackets(parsed->source, t, i, one->last) - 1;
@@ -516,8 +517,7 @@ static bool take_dependents(build *b, bool *again, result *r)
 static bool check_large(build *b)
 {
     bool any = false;
-    for (size_t i = 0; i < b->cell.count; i++)
-        any |= b->cell.items[i].has_value && b->cell.items[i].what->size > 65536;
+    for (size_t i = 0; i < b->cell.count; i++) any |= b->cell.items[i].has_value && b->cell.items[i].what->size > 65536;
     if (!any) return false;
     parse(b);
     bool errors = analyser_has_errors(&b->s->analyser);

@@ -335,7 +335,8 @@ static void begin_part(build *b, const part *which)
     b->quiet = which->quiet;
     parsed->c23 = flags_are_c23(&b->s->base_flags);
     for (size_t i = 0; i < which->given_count; i++) {
-        parsed->bounds = need_grown(parsed->bounds, parsed->bound_count, &parsed->bound_capacity, sizeof *parsed->bounds);
+        parsed->bounds =
+            need_grown(parsed->bounds, parsed->bound_count, &parsed->bound_capacity, sizeof *parsed->bounds);
         parsed->bounds[parsed->bound_count++] = which->given[i];
     }
     for (size_t i = 0; which->asked && i < which->asked->count; i++) {
@@ -411,8 +412,8 @@ result run_part(session *s, const char *code, const char *name, const part *whic
     begin_part(&b, which);
     hint_at_shell(s, &b.cell);
     if (only_shell(&b.cell) && !ranks_chosen(s)) r = run_shell_lines(s, &b.cell);
-    else if ((b.cell.split.count || b.cell.split.tokens.open_comment || b.cell.asked.count) &&
-             part_readable(&b, &r) && analyse(&b, &r))
+    else if ((b.cell.split.count || b.cell.split.tokens.open_comment || b.cell.asked.count) && part_readable(&b, &r) &&
+             analyse(&b, &r))
         r = b.staged ? run_in_stages(s, &b.cell, b.stage, name) : run_analysed(&b);
     build_free(&b);
     return r;

@@ -42,7 +42,8 @@ struct session {
     worker_process worker;
     struct ranks *ranks; /* ranks/ranks.h; NULL: none were ever started */
     analyser analyser;
-    analyser helper; /* help's own, which takes the place of `analyser` meanwhile; index NULL: not opened yet (help.h) */
+    analyser
+        helper; /* help's own, which takes the place of `analyser` meanwhile; index NULL: not opened yet (help.h) */
     compiler compiler;
     symbols *symbols;
     history history;

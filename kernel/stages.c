@@ -21,7 +21,8 @@ static void ask(const parsed_cell *parsed, const bound *one, names *asked)
     const token *t = parsed->split.tokens.items;
     size_t at = 0;
     while (t[at].begin != one->bracket) at++;
-    size_t end = after_brackets(parsed->source, t, at, parsed->split.tokens.count) - 1, start = line_start(parsed->source, t[at + 1].begin);
+    size_t end = after_brackets(parsed->source, t, at, parsed->split.tokens.count) - 1,
+           start = line_start(parsed->source, t[at + 1].begin);
     char *line = line_directive(parsed, t[at + 1].line);
     char *code = format_text("%s%*s%.*s", line, (int)(t[at + 1].begin - start), "",
                              (int)(t[end].begin - t[at + 1].begin), parsed->source + t[at + 1].begin);
@@ -35,8 +36,7 @@ static bool good_sizes(const parsed_cell *parsed, const bound *bounds, size_t co
     for (size_t i = 0; i < count; i++) {
         unsigned line;
         if (bounds[i].value >= 0) continue;
-        const char *file =
-            origin_of(parsed->from, parsed->name, line_number(parsed->source, bounds[i].bracket), &line);
+        const char *file = origin_of(parsed->from, parsed->name, line_number(parsed->source, bounds[i].bracket), &line);
         *r = error_result("SizeError", "%s:%u: an array cannot have %ld elements", file, line, bounds[i].value);
         return false;
     }
@@ -48,9 +48,11 @@ static declarator first_unknown(const parsed_cell *parsed, const declaration *ta
 {
     for (size_t k = 0; k < taken->count; k++) {
         const declarator *one = &taken->declarators[k];
-        size_t begin = parsed->split.tokens.items[one->first].begin, end = parsed->split.tokens.items[one->last - 1].end;
+        size_t begin = parsed->split.tokens.items[one->first].begin,
+               end = parsed->split.tokens.items[one->last - 1].end;
         for (size_t i = 0; i < parsed->bound_count; i++) {
-            if (!parsed->bounds[i].known && parsed->bounds[i].bracket >= begin && parsed->bounds[i].bracket < end) return *one;
+            if (!parsed->bounds[i].known && parsed->bounds[i].bracket >= begin && parsed->bounds[i].bracket < end)
+                return *one;
         }
     }
     return taken->declarators[0];

@@ -28,7 +28,8 @@ static void close_one(int *descriptor)
 
 void worker_blank(worker_process *w)
 {
-    *w = (worker_process){.supervisor_socket = -1, .control = -1, .wake = -1, .out_pipe = -1, .error_pipe = -1, .input = -1};
+    *w = (worker_process){
+        .supervisor_socket = -1, .control = -1, .wake = -1, .out_pipe = -1, .error_pipe = -1, .input = -1};
 }
 
 bool worker_open(worker_process *w, output *out, const char *program, const char *folder)
@@ -398,7 +399,8 @@ outcome worker_finish(worker_process *w, outcome result)
         w->user += w->last.user;
         w->system += w->last.system;
     }
-    if (result == OUTCOME_ANSWER && supervisor_gone(w)) { /* the cell ended its supervisor, and with it its own process */
+    if (result == OUTCOME_ANSWER &&
+        supervisor_gone(w)) { /* the cell ended its supervisor, and with it its own process */
         result = OUTCOME_ENDED;
         close_one(&w->supervisor_socket);
         w->status = SIGKILL;

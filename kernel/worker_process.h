@@ -1,6 +1,6 @@
-/* The processes behind the session: a supervisor, a worker that it forks, and the pipes between. Starts them, speaks with
- * them, and pumps what the worker prints and displays while it waits. One thread at a time.
- * Read first: worker/protocol.h, output.h. */
+/* The processes behind the session: a supervisor, a worker that it forks, and the pipes between. Starts them, speaks
+ * with them, and pumps what the worker prints and displays while it waits. One thread at a time. Read first:
+ * worker/protocol.h, output.h. */
 #ifndef KERNEL_WORKER_PROCESS_H
 #define KERNEL_WORKER_PROCESS_H
 

@@ -1,5 +1,6 @@
 /* The consequences when a cell changes a macro, a type, a constant, a function's head or a variable's type. Functions
- * compiled with the old one are compiled again beside that cell; variables whose layout differs are dropped. Read first: symbols.h, unit.h. */
+ * compiled with the old one are compiled again beside that cell; variables whose layout differs are dropped. Read
+ * first: symbols.h, unit.h. */
 #ifndef KERNEL_CELLS_DEPENDENTS_H
 #define KERNEL_CELLS_DEPENDENTS_H
 

@@ -73,7 +73,8 @@ static parsed_item *add_item(parsed_cell *parsed, entity_kind kind, size_t at_pi
 static char *source_range(const parsed_cell *parsed, size_t first, size_t last)
 {
     const token *t = parsed->split.tokens.items;
-    return last > first ? copy_of_bytes(parsed->source + t[first].begin, t[last - 1].end - t[first].begin) : copy_of("");
+    return last > first ? copy_of_bytes(parsed->source + t[first].begin, t[last - 1].end - t[first].begin)
+                        : copy_of("");
 }
 
 static void add_key(entity *e, const char *space, const char *name, size_t size)
@@ -130,7 +131,8 @@ static void parse_type(parsed_cell *parsed, size_t at)
         bool variable = false;
         for (size_t k = 0; k < taken.count && !taken.is_typedef; k++) {
             if (taken.declarators[k].name == none || keys.items[i][0] != 'o') continue;
-            variable |= token_is(parsed->source, &parsed->split.tokens.items[taken.declarators[k].name], keys.items[i] + 2);
+            variable |=
+                token_is(parsed->source, &parsed->split.tokens.items[taken.declarators[k].name], keys.items[i] + 2);
         }
         if (!variable) names_add(&e->defines, keys.items[i]);
     }
@@ -263,14 +265,15 @@ static void index_items(parsed_cell *parsed)
             brought **found = need(tsearch(one, &parsed->index, by_key));
             if (*found == one) continue;
             free(one);
-            bool better = only_declares(parsed->items[(*found)->item].what) && parsed->items[i].what->kind == ENTITY_TYPE;
+            bool better =
+                only_declares(parsed->items[(*found)->item].what) && parsed->items[i].what->kind == ENTITY_TYPE;
             if (better) (*found)->item = i;
         }
     }
 }
 
 parsed_cell parsed_cell_of(const char *source, const char *name, unsigned serial, const char *session_prefix,
-               const symbols *session)
+                           const symbols *session)
 {
     return parsed_cell_from(source, name, serial, session_prefix, session, NULL);
 }
@@ -311,7 +314,7 @@ bool cell_number(const char *name, unsigned *number)
 }
 
 parsed_cell parsed_cell_from(const char *source, const char *name, unsigned serial, const char *session_prefix,
-                 const symbols *session, const origins *from)
+                             const symbols *session, const origins *from)
 {
     parsed_cell parsed = {.source = copy_of(source), .name = copy_of(name), .serial = serial, .from = from};
     cell_number(name, &serial);

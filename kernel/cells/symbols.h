@@ -16,8 +16,8 @@ typedef enum entity_kind { ENTITY_MACRO, ENTITY_TYPE, ENTITY_FUNCTION, ENTITY_VA
 
 typedef struct entity {
     entity_kind kind;
-    names defines;     /* keys: "m:" macro, "o:" ordinary name, "t:" tag */
-    names uses;        /* plain names in its text */
+    names defines; /* keys: "m:" macro, "o:" ordinary name, "t:" tag */
+    names uses; /* plain names in its text */
     names dependencies; /* those in its declaration, once the session has it: all that a later cell must see with it */
     names forward_dependencies; /* of a type: "struct node" where a declaration of it is enough (needs.h) */
     char *declaration; /* as a later cell sees it, with its #line */

@@ -410,7 +410,8 @@ static void emit_value(writer *w, const piece *p)
     }
     glue(w, ")");
     glue(w, forms[w->value].after);
-    if (w->value == VALUE_OBJECT || w->value == VALUE_RECIPE) text_addf(&w->out->source, "\"%s\"); }\n", w->cell->shower);
+    if (w->value == VALUE_OBJECT || w->value == VALUE_RECIPE)
+        text_addf(&w->out->source, "\"%s\"); }\n", w->cell->shower);
 }
 
 /* Functions and variables of earlier cells that depend on what this one changes. */

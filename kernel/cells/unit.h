@@ -92,10 +92,10 @@ bool cell_number(const char *name, unsigned *number);
 
 /* Splits a cell and lists its definitions. Messages call it `name`. */
 parsed_cell parsed_cell_of(const char *source, const char *name, unsigned serial, const char *session_prefix,
-               const symbols *session);
+                           const symbols *session);
 /* The same of a cell with headers' text in it. */
 parsed_cell parsed_cell_from(const char *source, const char *name, unsigned serial, const char *session_prefix,
-                 const symbols *session, const origins *from);
+                             const symbols *session, const origins *from);
 void parsed_cell_free(parsed_cell *parsed);
 /* `#line N "file"` for a line of the cell's source. */
 char *line_directive(const parsed_cell *parsed, unsigned line);

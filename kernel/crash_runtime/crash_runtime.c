@@ -66,7 +66,7 @@ static bool stack_is_full(uintptr_t address, uintptr_t stack)
 typedef struct unwound {
     int file;
     uintptr_t start; /* the frames before this program counter are the runtime's own */
-    uint64_t count;  /* the program's own frames */
+    uint64_t count; /* the program's own frames */
 } unwound;
 
 /* dprintf() would ask for memory, which is perhaps what is broken. */
@@ -145,8 +145,8 @@ static void on_fault(int number, siginfo_t *info, void *memory)
     end(number, full ? STATUS_OVERFLOW : STATUS_SIGNAL, NULL, address, (uintptr_t)PROGRAM_COUNTER(context));
 }
 
-/* clang's checks call these. A call has a line of its own, whereas several checks share one trap. The functions are weak,
- * since a sanitizer that the user asks for brings its own. */
+/* clang's checks call these. A call has a line of its own, whereas several checks share one trap. The functions are
+ * weak, since a sanitizer that the user asks for brings its own. */
 __attribute__((weak)) _Noreturn void __stack_chk_fail(void);
 __attribute__((weak)) _Noreturn void __ubsan_handle_out_of_bounds_abort(const checked_index *check, uintptr_t index);
 __attribute__((weak)) _Noreturn void __ubsan_handle_divrem_overflow_abort(void);

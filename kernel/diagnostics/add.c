@@ -7,9 +7,9 @@ diagnostic *diagnostic_add(diagnostics *all, const char *cell_name, const char *
     all->items = need_grown(all->items, all->count, &all->capacity, sizeof *all->items);
     diagnostic *d = &all->items[all->count++];
     *d = (diagnostic){.severity = *message ? CXDiagnostic_Warning : CXDiagnostic_Ignored,
-                   .at = {.name = copy_of(cell_name)},
-                   .message = copy_of(message),
-                   .hint = copy_of(hint)};
+                      .at = {.name = copy_of(cell_name)},
+                      .message = copy_of(message),
+                      .hint = copy_of(hint)};
     return d;
 }
 

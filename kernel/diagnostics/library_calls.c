@@ -66,8 +66,8 @@ static void take_place(diagnostics *all, diagnostic *d, const char *macro)
     char *name = format_text("'%s'", macro);
     for (size_t i = 0; i < all->count; i++) {
         diagnostic *other = &all->items[i];
-        bool same = other != d && other->clang && other->at.line == d->at.line &&
-                    !strcmp(other->at.name, d->at.name) && strstr(other->message, name);
+        bool same = other != d && other->clang && other->at.line == d->at.line && !strcmp(other->at.name, d->at.name) &&
+                    strstr(other->message, name);
         if (!same) continue;
         d->at.column = other->at.column;
         other->hidden = true;

@@ -15,9 +15,9 @@ static void empty_ifs(diagnostics *all, const char *cell_name, const cell *c)
         if (end >= c->tokens.count || !token_is(c->source, &t[end], ";") || t[end].line != t[end - 1].line) continue;
         if (end + 1 < c->tokens.count && token_is(c->source, &t[end + 1], "else")) continue;
         diagnostic_set_place(diagnostic_add(all, cell_name,
-                                      "this if does nothing: its statement is the ';' after the condition",
-                                      "remove the ';' so that the next statement belongs to the if"),
-                          c, &t[end]);
+                                            "this if does nothing: its statement is the ';' after the condition",
+                                            "remove the ';' so that the next statement belongs to the if"),
+                             c, &t[end]);
     }
 }
 
@@ -59,9 +59,9 @@ static void empty_loops(diagnostics *all, const char *cell_name, const cell *c)
         bool deeper = next->line > t[end].line && column_of(c, next) > column_of(c, &t[i]);
         if ((!deeper && !token_is(c->source, next, "{")) || (tests && ends_do(c, i))) continue;
         diagnostic_set_place(diagnostic_add(all, cell_name,
-                                      "this loop repeats nothing: its statement is the ';' after the ')'",
-                                      "remove the ';' so that the next statement is repeated"),
-                          c, &t[end]);
+                                            "this loop repeats nothing: its statement is the ';' after the ')'",
+                                            "remove the ';' so that the next statement is repeated"),
+                             c, &t[end]);
     }
 }
 
@@ -75,7 +75,8 @@ typedef struct definitions {
     size_t count, capacity;
 } definitions;
 
-static void note_definition(definitions *known, diagnostics *all, const char *cell_name, const cell *c, const token *name)
+static void note_definition(definitions *known, diagnostics *all, const char *cell_name, const cell *c,
+                            const token *name)
 {
     char *word = copy_of_bytes(c->source + name->begin, name->end - name->begin);
     for (size_t i = 0; i < known->count; i++) {
@@ -193,7 +194,7 @@ static enum CXChildVisitResult find_division(CXCursor cursor, CXCursor parent, C
     place at = place_of(clang_getCursorLocation(inner));
     if (division && !strcmp(at.name, d->cell_name) && !exact(inner)) {
         diagnostic *found = diagnostic_add(d->all, d->cell_name, "a division of whole numbers drops the fraction",
-                                 "make one side a double: 1.0 / 2, or (double)a / b");
+                                           "make one side a double: 1.0 / 2, or (double)a / b");
         found->at.line = at.line;
         found->at.column = at.column;
     }
@@ -242,9 +243,9 @@ static void forgotten_main(diagnostics *all, const analyser *a, const char *cell
     }
     if (defined && !whole_program(a))
         diagnostic_add(all, cell_name, "",
-                    "main() is defined but not called: add main() as the last line to call it, or make the cell a "
-                    "program "
-                    "with %%run as its first line");
+                       "main() is defined but not called: add main() as the last line to call it, or make the cell a "
+                       "program "
+                       "with %%run as its first line");
 }
 
 /* The characters of a string of one token; -1 when it has escapes that are more than one letter. */
@@ -272,7 +273,7 @@ static void unended_strings(diagnostics *all, const char *cell_name, const cell 
         if (size != length) continue;
         diagnostic_set_place(
             diagnostic_add(all, cell_name, "the array has no room for the null character at the end of the string",
-                        "a string needs one char more than its length; with [] the array gets the right size"),
+                           "a string needs one char more than its length; with [] the array gets the right size"),
             c, &t[i + 6]);
     }
 }
@@ -313,9 +314,9 @@ static void unheeded_openmp(diagnostics *all, const analyser *a, const char *cel
         word += strspn(word, " \t");
         if (strncmp(word, "pragma", 6) || strncmp(word + 6 + strspn(word + 6, " \t"), "omp", 3)) continue;
         diagnostic_set_place(diagnostic_add(all, cell_name,
-                                      "without -fopenmp this pragma does nothing: the code runs on one thread",
-                                      "%cflags -fopenmp turns OpenMP on"),
-                          c, t);
+                                            "without -fopenmp this pragma does nothing: the code runs on one thread",
+                                            "%cflags -fopenmp turns OpenMP on"),
+                             c, t);
         return;
     }
 }

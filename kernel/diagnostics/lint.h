@@ -1,5 +1,6 @@
-/* Diagnostics for beginners that clang does not give: an `if` or a loop that ends at once, a variable that a cell defines
- * twice, a whole-number division whose result becomes a double, a main() that nothing calls. Read first: diagnostic.h.
+/* Diagnostics for beginners that clang does not give: an `if` or a loop that ends at once, a variable that a cell
+ * defines twice, a whole-number division whose result becomes a double, a main() that nothing calls. Read first:
+ * diagnostic.h.
  */
 #ifndef KERNEL_DIAGNOSTICS_LINT_H
 #define KERNEL_DIAGNOSTICS_LINT_H

@@ -131,8 +131,8 @@ static void collect(const writing *w, const parsed_cell *parsed, CXCodeCompleteR
             char *name = clang_text(clang_getCompletionChunkText(string, k));
             if (begins(name, w->start) && !hidden(name, w->start)) {
                 char *signature = signature_of(string);
-                match_add(into, rank_in(w, parsed, name, kind, clang_getCompletionPriority(string)), name, kind_name(kind),
-                          signature);
+                match_add(into, rank_in(w, parsed, name, kind, clang_getCompletionPriority(string)), name,
+                          kind_name(kind), signature);
                 free(signature);
             }
             free(name);
@@ -171,7 +171,8 @@ static void complete_behind(const writing *w, const char *head, matches *into)
     session *s = w->s;
     char *plain = as_c(head), *marked = format_text("%s kolo_cursor", plain);
     parsed_cell parsed = parsed_cell_of(marked, "In[0]", 0, s->prefix, s->symbols);
-    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", "kolo.h")) text_add(&parsed.prefix, "#include <kolo.h>\n");
+    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", "kolo.h"))
+        text_add(&parsed.prefix, "#include <kolo.h>\n");
     for (size_t i = 0; i < parsed.count; i++) {
         if (parsed.items[i].open_array) parsed.items[i].open_size = ANY_NUMBER;
     }

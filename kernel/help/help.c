@@ -75,7 +75,8 @@ static char *describe_helper(session *s, const char *name)
 static void parse_with(session *s, const char *header)
 {
     parsed_cell parsed = parsed_cell_of("", "In[0]", 0, s->prefix, s->symbols);
-    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", header)) text_addf(&parsed.prefix, "#include <%s>\n", header);
+    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", header))
+        text_addf(&parsed.prefix, "#include <%s>\n", header);
     unit u = unit_of(&parsed, s->symbols, VALUE_NONE, NULL);
     analyser_parse(&s->analyser, u.source.data, u.source.size);
     text_free(&u.source);

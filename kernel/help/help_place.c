@@ -1,4 +1,5 @@
-/* Help on a place of a cell. libclang finds members and the cell's own names, also in a cell with errors. See help.h, help_page.h, cells/unit.h. */
+/* Help on a place of a cell. libclang finds members and the cell's own names, also in a cell with errors. See help.h,
+ * help_page.h, cells/unit.h. */
 #define _GNU_SOURCE
 #include "help/help.h"
 #include "help/help_page.h"
@@ -69,7 +70,8 @@ static char *describe_in(const inquiry *ask, const char *code, size_t begin, siz
 {
     session *s = ask->s;
     parsed_cell parsed = parsed_cell_of(code, "In[0]", 0, s->prefix, s->symbols);
-    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", "kolo.h")) text_add(&parsed.prefix, "#include <kolo.h>\n");
+    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", "kolo.h"))
+        text_add(&parsed.prefix, "#include <kolo.h>\n");
     for (size_t i = 0; i < parsed.count; i++) {
         if (parsed.items[i].open_array) parsed.items[i].open_size = ANY_NUMBER;
     }

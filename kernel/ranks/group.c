@@ -92,7 +92,8 @@ static void publish(ranks *r, int rank, const rank_message *l)
         const char *words = json_string_value(json_object_get(content, "text")),
                    *name = json_string_value(json_object_get(content, "name"));
         if (words && name) transcript_add(&r->said, rank, strcmp(name, "stderr") ? 1 : 2, words, strlen(words));
-    } else if (content && strcmp(type, "clear_output")) { /* clear_output by one rank would clear the others' output, too */
+    } else if (content &&
+               strcmp(type, "clear_output")) { /* clear_output by one rank would clear the others' output, too */
         if (!strcmp(type, "display_data")) name_display(r, rank);
         char *dump = json_dumps(own_display(rank, content), JSON_COMPACT);
         r->said.displays = true;

@@ -22,8 +22,8 @@ static void end_stopped(pid_t program, int number)
     kill(-program, SIGKILL);
 }
 
-/* Starts the program in a process group of its own and waits for it; its wait status. The handler passes an interrupt on
- * to the group, and then the cell ends, too. */
+/* Starts the program in a process group of its own and waits for it; its wait status. The handler passes an interrupt
+ * on to the group, and then the cell ends, too. */
 int run_program(char *const *arguments)
 {
     posix_spawnattr_t how;

@@ -21,7 +21,7 @@
 /* The argument that clang passes to __ubsan_handle_out_of_bounds_abort. */
 typedef struct checked_type {
     uint16_t kind, info; /* of an integer: kind 0; info: 1 for a signed one, and twice the logarithm of its bits */
-    char name[];         /* "'int[5]'" */
+    char name[]; /* "'int[5]'" */
 } checked_type;
 
 typedef struct checked_index {

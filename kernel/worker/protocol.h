@@ -16,7 +16,8 @@
 #define SIGNAL_INTERRUPT  (__SIGRTMAX - 1)
 #define SIGNAL_LAST_WORDS __SIGRTMAX
 
-/* Raised with each change of what is said here. A supervisor of another version ends with EXIT_OTHER_VERSION at once. */
+/* Raised with each change of what is said here. A supervisor of another version ends with EXIT_OTHER_VERSION at once.
+ */
 enum { PROTOCOL_VERSION = 6, EXIT_OTHER_VERSION = 2 };
 
 enum message_kind {
@@ -31,7 +32,8 @@ enum message_kind {
     MESSAGE_CULLED, /* processes of the cells have been ended, or the worker is about to be; payload: why, a sentence */
     /* kernel to worker */
     MESSAGE_LOAD, /* payload: object path, libraries to load first ("one:two", or "", with START_MPI behind libmpi),
-                     then pairs slot, definition: see KEEPS_STATICS. Answered with START_MPI when MPI has been started */
+                     then pairs slot, definition: see KEEPS_STATICS. Answered with START_MPI when MPI has been started
+                   */
     MESSAGE_RUN, /* payload: object path, function; descriptor: stdin */
     MESSAGE_SHELL, /* payload: arguments of a program; descriptor: stdin */
     MESSAGE_RESOLVE, /* payload: names; answered with those that nothing defines */

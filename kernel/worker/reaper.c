@@ -38,7 +38,8 @@ static void delete_folders(const char *folder)
     free(segments);
 }
 
-/* A kernel that lives has heard of the supervisor's end too, and ends the reaper before it starts another supervisor. */
+/* A kernel that lives has heard of the supervisor's end too, and ends the reaper before it starts another supervisor.
+ */
 static void follow(pid_t kernel, const char *folder)
 {
     end_what_is_left();

@@ -136,8 +136,8 @@ static bool came_to_the_bar(const ucontext_t *context)
 }
 
 /* Unwinding a stack that has been written over may never end. The first limit is the thread's own processor time, since
- * on a busy machine a sound stack may take long. A thread that waits for a lock uses no processor time: the second limit
- * is one of the clock. */
+ * on a busy machine a sound stack may take long. A thread that waits for a lock uses no processor time: the second
+ * limit is one of the clock. */
 enum { UNWIND_LIMIT = 2, WAIT_LIMIT = 60 /* seconds */ };
 static struct {
     volatile sig_atomic_t signal;

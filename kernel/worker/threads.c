@@ -1,5 +1,5 @@
-/* Calls that would end the thread on which cells run, jump to a stack frame that is gone, or share the cell's stack with
- * a child process. Read first: worker.h. */
+/* Calls that would end the thread on which cells run, jump to a stack frame that is gone, or share the cell's stack
+ * with a child process. Read first: worker.h. */
 #define _GNU_SOURCE
 #include "worker/interposed.h"
 #include "worker/worker.h"

@@ -1,4 +1,5 @@
-/* Tells whose code each frame of the stack runs, and lists the calls of the C library that hold no lock. See unwind.h. */
+/* Tells whose code each frame of the stack runs, and lists the calls of the C library that hold no lock. See unwind.h.
+ */
 #define _GNU_SOURCE
 #include "worker/unwind.h"
 #include "worker/worker.h"

@@ -17,7 +17,7 @@ typedef struct unwound {
     bool unsafe, foreign, reached_entry; /* foreign: code that may have no unwind tables */
     uintptr_t cell; /* where the innermost frame of the cell's will go on */
     uintptr_t last; /* the last place that was seen to be the cell's: a recursion comes through it again and again */
-    size_t cells;   /* frames of the cell's */
+    size_t cells; /* frames of the cell's */
 } unwound;
 
 /* "printf" of "_IO_printf": the C library has its functions under several names, and the loader tells any of them. */

@@ -16,8 +16,8 @@ enum { WATCH_PROCESSES = 512, WATCH_THREADS = 4096 };
 
 typedef struct watch {
     uint64_t limit; /* KOLO_CELLS_MEMORY, or 0 */
-    long tasks;     /* of the rest of the machine when the family was last counted */
-    bool close;     /* the limit is not far */
+    long tasks; /* of the rest of the machine when the family was last counted */
+    bool close; /* the limit is not far */
 } watch;
 
 void watch_open(watch *w);

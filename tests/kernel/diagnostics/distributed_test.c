@@ -159,7 +159,8 @@ static void lessons_meet_silence(void **state)
         free(source);
     }
     globfree(&g);
-    print_message("%zu code cells of lessons and %zu programs, %zu of them with a diagnostic\n", cells, programs, found);
+    print_message("%zu code cells of lessons and %zu programs, %zu of them with a diagnostic\n", cells, programs,
+                  found);
     assert_true(cells >= 50 && programs >= 9);
     assert_true(found * 50 <= cells + programs); /* a lesson may break something on purpose, and is told so */
 }

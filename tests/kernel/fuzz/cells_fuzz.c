@@ -60,7 +60,8 @@ static text told(const char *source, unsigned serial, const symbols *session)
     unit analysed = unit_of(&parsed, session, VALUE_PROBE, NULL), compiled = unit_of(&parsed, session, VALUE_PLAIN, "");
     for (size_t i = 0; i < parsed.count; i++) {
         const entity *e = parsed.items[i].what;
-        text_addf(&all, "%d %zu %s %s\n", e->kind, parsed.items[i].piece, e->name ? e->name : "", e->shown ? e->shown : "");
+        text_addf(&all, "%d %zu %s %s\n", e->kind, parsed.items[i].piece, e->name ? e->name : "",
+                  e->shown ? e->shown : "");
         add_names(&all, &e->defines);
         add_names(&all, &e->uses);
         expect(e->kind != ENTITY_VARIABLE || parsed.items[i].offset < analysed.source.size, "a name is in its unit");
