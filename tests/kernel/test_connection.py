@@ -29,17 +29,6 @@ def test_every_transport_serves_cells_input_and_heartbeat(options):
     k.close()
 
 
-def test_a_shutdown_while_help_is_asked_for_ends_the_kernel():
-    """Requests that wait meet no session any more: `make asan` sees one that does."""
-    k = Kernel()
-    process = k.manager.provisioner.process
-    for _ in range(100):
-        k.client.complete("unsign", 6)
-    k.client.shutdown()
-    assert patience.wait(process, 30) == 0
-    k.close(now=True)
-
-
 def test_a_client_without_the_key_is_not_heard():
     k = Kernel(options={"transport_encryption": "required"})
     stranger = k.client.context.socket(zmq.DEALER)

@@ -290,6 +290,17 @@ if (BUILD / "bin" / "kolorun").exists():
                              "    creat(ready, 0600);\n    for (;;) sleep(1);\n}")
 
 
+def test_a_shutdown_while_help_is_asked_for_ends_the_kernel():
+    """Requests that wait meet no session any more: `make asan` sees one that does."""
+    k = Kernel()
+    process = k.manager.provisioner.process
+    for _ in range(100):
+        k.client.complete("unsign", 6)
+    k.client.shutdown()
+    assert patience.wait(process, 30) == 0
+    k.close(now=True)
+
+
 def supervisor_and_those_below(kernel, mark):
     before = alive(mark)
     reaper = next(p for p in before if f"PPid:\t{kernel.process}\n" in Path(f"/proc/{p}/status").read_text()
