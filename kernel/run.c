@@ -216,7 +216,7 @@ static void commit(build *b)
         b->cell.items[i].what = NULL;
         bool undefine =
             e->kind == ENTITY_MACRO && !strncmp(e->declaration, "#undef", 6) && !strchr(e->declaration, '\n')[1];
-        bool in_prefix = undefine && strstr(b->cell.prefix.data ? b->cell.prefix.data : "", e->name);
+        bool in_prefix = undefine && e->name && strstr(b->cell.prefix.data ? b->cell.prefix.data : "", e->name);
         if (undefine && !in_prefix && symbols_find(s->symbols, e->defines.items[0])) {
             symbols_drop(s->symbols, e->defines.items[0]);
             entity_free(e);

@@ -342,8 +342,9 @@ parsed_cell parsed_cell_from(const char *source, const char *name, unsigned seri
 
 bool parsed_cell_undo_macros(parsed_cell *parsed, const symbols *session)
 {
+    const parsed_item *items = parsed->items;
     for (size_t i = 0; i < parsed->count; i++) {
-        const entity *e = parsed->items[i].what;
+        const entity *e = items[i].what;
         for (size_t k = 0; e->kind != ENTITY_MACRO && k < e->defines.count; k++) {
             char *key = format_text("m:%s", e->defines.items[k] + 2);
             if (symbols_find(session, key) && !parsed_cell_find(parsed, key) && !names_have(&parsed->undone, key + 2))
