@@ -329,12 +329,12 @@ static result run_with_sliders(session *s, const char *code, const char *name)
     return r;
 }
 
-char *session_execute(session *s, const char *written, bool silent, bool store, const char *user_expressions,
+char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions,
                       bool allow_stdin)
 {
-    char *code = plain_line_ends(written);
+    char *plain = plain_line_ends(code);
     cell_begins(s);
-    bool counted = store && !silent && !blank(code);
+    bool counted = store && !silent && !blank(plain);
     if (counted) s->count++;
     json_decref(s->value);
     s->value = NULL;
@@ -344,24 +344,24 @@ char *session_execute(session *s, const char *written, bool silent, bool store, 
     char *name = format_text("In[%u]", store && !silent ? s->count : s->count + 1);
     result r = {0};
     size_t before = s->source_count;
-    if (counted) journal_begin(&s->journal, code, name);
-    debug_cell_begins(s->debugger, code, name);
+    if (counted) journal_begin(&s->journal, plain, name);
+    debug_cell_begins(s->debugger, plain, name);
     worker_take_wake(&s->worker);
     if (s->worker.interrupted > 0) r = error_result("KeyboardInterrupt", "interrupted before it ran");
-    else if (!blank(code)) r = run_with_sliders(s, code, name);
+    else if (!blank(plain)) r = run_with_sliders(s, plain, name);
     debug_cell_ended(s->debugger);
     worker_drain(&s->worker);
     output_end(&s->out);
     journal_end(&s->journal, r.failed);
     forget_input(s);
     for (size_t i = before; i < s->source_count; i++) s->sources[i].ran = !r.failed;
-    if (counted) history_add(&s->history, s->count, code, json_string_value(json_object_get(s->value, "text/plain")));
+    if (counted) history_add(&s->history, s->count, plain, json_string_value(json_object_get(s->value, "text/plain")));
     json_t *reply = reply_of(s, &r, user_expressions);
     char *dump = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
     json_decref(reply);
     result_free(&r);
     free(name);
-    free(code);
+    free(plain);
     compiler_precompile(&s->compiler, s->prefix);
     compiler_prepare(&s->compiler);
     worker_take_wake(&s->worker);

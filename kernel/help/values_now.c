@@ -12,10 +12,7 @@ static void add_variable(entity *e, void *closure)
     if (e->kind != ENTITY_VARIABLE || !e->link || !e->defined) return;
     size_t room = all->capacity;
     all->variables = need_grown(all->variables, all->count, &all->capacity, sizeof *all->variables);
-    if (all->capacity != room) {
-        all->values = realloc(all->values, all->capacity * sizeof *all->values);
-        need(all->values);
-    }
+    if (all->capacity != room) all->values = need(realloc(all->values, all->capacity * sizeof *all->values));
     all->values[all->count] = NULL;
     all->variables[all->count++] = e;
 }
