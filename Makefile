@@ -42,7 +42,7 @@ WORKER_SRC  := $(wildcard kernel/worker/*.c) kernel/ranks/join.c
 RANK_SRC    := kernel/ranks/rank.c kernel/ranks/contact.c kernel/ranks/wire.c kernel/worker_process.c kernel/output.c \
                kernel/display.c kernel/waiting.c kernel/patience.c kernel/exit_status.c kernel/cells/text.c \
                kernel/worker/protocol.c kernel/worker/family.c kernel/worker/segments.c
-KERNEL_SRC  := $(wildcard $(addprefix kernel/,*.c $(addsuffix /*.c,cells mistakes values help export magics debug widgets))) \
+KERNEL_SRC  := $(wildcard $(addprefix kernel/,*.c $(addsuffix /*.c,cells diagnostics values help export magics debug widgets))) \
                $(filter-out kernel/ranks/rank.c kernel/ranks/join.c,$(wildcard kernel/ranks/*.c)) \
                kernel/worker/protocol.c kernel/worker/family.c kernel/worker/segments.c
 JUPYTER_SRC := $(wildcard kernel/jupyter/*.cpp)
@@ -54,9 +54,9 @@ LIBKOLO := $(BUILD)/lib/libkolo.so
 BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(BUILD)/lib/libkolo_mpi.so $(BUILD)/lib/libkolo_zmq.so \
            $(BUILD)/lib/libkolo_curl.so $(BUILD)/lib/libkolo_hwloc.so $(BUILD)/bin/kolo-data \
            $(BUILD)/bin/kolo-what-if $(BUILD)/bin/kolo-board $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker $(BUILD)/bin/kolo-rank \
-           $(BUILD)/lib/kolo-program.o $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
+           $(BUILD)/lib/kolo-crash-runtime.o $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
 OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(ZMQ_SRC) $(CURL_SRC) $(HWLOC_SRC) $(DATA_SRC) $(WHATIF_SRC) $(BOARD_SRC) $(LAUNCH_SRC) \
-                         $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) $(JUPYTER_SRC) kernel/linked/program.c)
+                         $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) $(JUPYTER_SRC) kernel/crash_runtime/crash_runtime.c)
 TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 SPEC    := $(BUILD)/share/jupyter/kernels/kolo/kernel.json
 
@@ -148,9 +148,9 @@ $(BUILD)/bin/kolo-worker: $(call object,$(WORKER_SRC))
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) $(WORKER_SEEN) -Wl,-z,now -o $@ $^ -ldl -lm -pthread
 
-# What is linked into the programs of %%run.
-$(BUILD)/obj/kernel/linked/program.o: EXTRA = -Ikernel -fPIE -fno-lto -fno-sanitize=all
-$(BUILD)/lib/kolo-program.o: $(BUILD)/obj/kernel/linked/program.o
+# Linked into the programs of %%run.
+$(BUILD)/obj/kernel/crash_runtime/crash_runtime.o: EXTRA = -Ikernel -fPIE -fno-lto -fno-sanitize=all
+$(BUILD)/lib/kolo-crash-runtime.o: $(BUILD)/obj/kernel/crash_runtime/crash_runtime.o
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
 
@@ -209,7 +209,7 @@ install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-confi
 	$(Q)for folder in core show losses optimizers link comm plan layers backend runtime data model topology engine \
             strategy replica training; do \
 	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/kolo/$$folder ext/$$folder/*.h; done
-	$(Q)install -m 644 $(wildcard $(BUILD)/lib/*.so) $(BUILD)/lib/kolo-program.o $(DESTDIR)$(PREFIX)/lib
+	$(Q)install -m 644 $(wildcard $(BUILD)/lib/*.so) $(BUILD)/lib/kolo-crash-runtime.o $(DESTDIR)$(PREFIX)/lib
 	$(Q)sed 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' ext/kolo.pc.in \
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/kolo.pc
 	$(Q)dockerfiles/setup.sh kernelspec $(abspath $(PREFIX))/bin $(DESTDIR)$(PREFIX)/share/jupyter/kernels
@@ -240,8 +240,8 @@ $(BUILD)/tests/kernel/worker/protocol_test: $(call object,kernel/worker/protocol
 $(BUILD)/tests/kernel/ranks/wire_test: $(call object,kernel/ranks/wire.c kernel/cells/text.c)
 $(BUILD)/tests/kernel/ranks/wire_test: LIBRARIES = -lzmq
 
-$(BUILD)/tests/kernel/mistakes/distributed_test: EXTRA = -Ikernel -isystem $(LLVM)/include
-$(BUILD)/tests/kernel/mistakes/distributed_test: $(call object,$(addprefix kernel/,mistakes/distributed.c mistakes/add.c \
+$(BUILD)/tests/kernel/diagnostics/distributed_test: EXTRA = -Ikernel -isystem $(LLVM)/include
+$(BUILD)/tests/kernel/diagnostics/distributed_test: $(call object,$(addprefix kernel/,diagnostics/distributed.c diagnostics/add.c \
     $(addprefix cells/,text.c lexer.c split.c declare.c symbols.c)))
 
 # A test that does not compile is a failed test: -k, and the runner finds its program missing. exec, so that a signal to
@@ -273,7 +273,7 @@ carry: build cuda $(SHIM_TESTS)  ## build/carry: what a machine with a GPU and n
 
 # Fuzzers, clang's: of what reads a learner's text, and of what reads files. What they search is built for them, the
 # rest is as it is.
-FUZZED_SRC   := $(wildcard kernel/cells/*.c kernel/mistakes/*.c kernel/magics/*.c) kernel/help/help.c
+FUZZED_SRC   := $(wildcard kernel/cells/*.c kernel/diagnostics/*.c kernel/magics/*.c) kernel/help/help.c
 FUZZED_LIB   := $(wildcard ext/data/*.c ext/layers/*.c ext/link/*.c ext/saving/*.c) \
                 $(filter-out ext/whatif/main.c,$(wildcard ext/whatif/*.c)) ext/show/trace.c \
                 $(addprefix ext/core/,crc32c.c utf8.c) $(addprefix ext/model/,model.c graph.c)

@@ -12,11 +12,11 @@ typedef struct listing {
 } listing;
 
 /* Is it given a value before anything else, as far as the text shows? */
-static bool set_first(const draft *d, const char *name)
+static bool set_first(const parsed_cell *parsed, const char *name)
 {
-    const token_list *list = &d->split.tokens;
+    const token_list *list = &parsed->split.tokens;
     for (size_t i = 0; i + 1 < list->count; i++) {
-        if (token_is(d->source, &list->items[i], name)) return token_is(d->source, &list->items[i + 1], "=");
+        if (token_is(parsed->source, &list->items[i], name)) return token_is(parsed->source, &list->items[i + 1], "=");
     }
     return false;
 }
@@ -24,10 +24,10 @@ static bool set_first(const draft *d, const char *name)
 static void list_variable(entity *e, void *closure)
 {
     listing *l = closure;
-    bool again = e->defines.count && draft_find(&l->b->draft, e->defines.items[0]);
+    bool again = e->defines.count && parsed_cell_find(&l->b->cell, e->defines.items[0]);
     if ((!e->at_ranks && !e->lost) || e->mark != l->b->mark || again) return;
     text *into = e->at_ranks ? &l->at_ranks : &l->lost;
-    if (!set_first(&l->b->draft, e->name)) text_addf(into, "%s%s", into->size ? ", " : "", e->name);
+    if (!set_first(&l->b->cell, e->name)) text_addf(into, "%s%s", into->size ? ", " : "", e->name);
     e->at_ranks = e->lost = false;
 }
 
@@ -50,8 +50,8 @@ void note_absent_values(build *b)
 {
     listing l = {.b = b};
     bool there = ranks_chosen(b->s);
-    for (size_t i = 0; i < b->draft.count; i++) {
-        entity *e = b->draft.items[i].what;
+    for (size_t i = 0; i < b->cell.count; i++) {
+        entity *e = b->cell.items[i].what;
         if (e->kind == ENTITY_VARIABLE && e->defined) e->at_ranks = there;
     }
     if (there) return;

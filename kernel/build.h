@@ -5,7 +5,7 @@
 #include "result.h"
 #include "session.h"
 
-/* A stale function: it is of an earlier cell, or of this one, and cannot run once the cell is committed. And why. */
+/* A function of an earlier cell, or of this one, that cannot run once the cell is committed; and the reason. */
 typedef struct stale_function {
     entity *function;
     char *why;
@@ -23,7 +23,7 @@ typedef struct part {
     long *values; /* C to evaluate at the end, and where to */
 } part;
 
-/* A variable whose typedef gets another meaning: what it was declared as before. */
+/* A variable whose typedef gets another meaning, with its declaration before that. */
 typedef struct retyped {
     entity *variable;
     char *type, *declaration;
@@ -32,7 +32,7 @@ typedef struct retyped {
 
 typedef struct build {
     session *s;
-    draft draft;
+    parsed_cell cell;
     value_form form;
     value_facts value;
     text assembly;   /* stubs and storage */
@@ -56,9 +56,9 @@ typedef struct build {
     unsigned mark;
 } build;
 
-/* examine.c: parses, and says what is wrong; finds what earlier cells' functions and variables have to do with it.
+/* analyse.c: parses, prints diagnostics, and finds the functions and variables of earlier cells that the cell changes.
  * False: `r` is the error, and the session is as it was. */
-bool examine(build *b, result *r);
+bool analyse(build *b, result *r);
 
 /* absent.c: names the variables that the cell reads and whose values are not here. */
 void note_absent_values(build *b);
@@ -70,7 +70,7 @@ void free_kept(build *b);
 /* How later cells will see that variable; the caller frees. */
 char *variable_declaration(const entity *e);
 
-/* How later cells will see what the cell declares. */
+/* Writes the declarations by which later cells see what this cell declares. */
 void declare_items(build *b);
 
 /* naming.c: the link names of all that the cell brings and uses, its stubs and its storage. */
@@ -86,6 +86,6 @@ void build_free(build *b);
 result run_part(session *s, const char *code, const char *name, const part *which);
 
 /* stages.c: a cell whose piece `first` is the first with an array of run-time size. */
-result run_in_stages(session *s, const draft *whole, size_t first, const char *name);
+result run_in_stages(session *s, const parsed_cell *whole, size_t first, const char *name);
 
 #endif

@@ -162,7 +162,7 @@ static bool serve_frames(display *d, display_client *c, output *o, void (*drain)
     return true;
 }
 
-/* False when the client is done with, one way or the other. */
+/* False when the client has gone, or has sent something wrong. */
 static bool serve_client(display *d, display_client *c, output *o, void (*drain)(void *), void *closure)
 {
     static char block[1 << 16];

@@ -38,10 +38,10 @@ void display_tell(const display *d, const char *library, const char *folder, nam
  * id as well. */
 void display_begin(display *d);
 
-/* What to poll for reading: ready when display_serve has something to do. */
+/* The descriptor to poll for reading: it is ready when display_serve has something to do. */
 int display_watch(const display *d);
 
-/* What is held back will not be shown, and its sender goes on: an interrupt does not wait for it. */
+/* Drops what is held back and lets its sender go on, so that an interrupt need not wait for it. */
 void display_drop_held(display *d);
 
 /* Serves whoever is ready. `drain` is called before a message is published, so that prints come first. */

@@ -26,7 +26,8 @@ void folder_remove(const char *path)
     nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The lock's descriptor stays open as long as the process lives: the system lets it go with whoever was killed. */
+/* The lock's descriptor stays open as long as the process lives: the system releases the lock also when the process is
+ * killed. */
 static int lock_folder(const char *folder, int flags)
 {
     char *path = format_text("%s/lock", folder);

@@ -1,5 +1,5 @@
-/* The session's folder for temporary files. It goes with the session; one whose kernel and guard were both killed is
- * swept up by the next kernel that starts. */
+/* The session's folder for temporary files. It goes with the session; one whose kernel and supervisor were both killed
+ * is swept up by the next kernel that starts. */
 #ifndef KERNEL_FOLDER_H
 #define KERNEL_FOLDER_H
 

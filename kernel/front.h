@@ -1,5 +1,5 @@
-/* The seam between the C kernel and whatever speaks Jupyter's protocol for it (jupyter/server.hpp): JSON text both
- * ways. A string that a function returns is the caller's to free. */
+/* The interface between the C kernel and the server of Jupyter's protocol (jupyter/server.hpp): JSON text both ways.
+ * The caller frees strings that a function returns. */
 #ifndef KERNEL_FRONT_H
 #define KERNEL_FRONT_H
 
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* What the kernel asks of the front. Both may be called on any thread. */
+/* The kernel calls these functions of the front, on any thread. */
 typedef struct front {
     void *self;
     /* Publishes on iopub: the message's type and its content. */
@@ -23,8 +23,9 @@ typedef struct session session;
 
 /* `executable`: the kernel's own path, beside which everything else is found. NULL, and a sentence, on failure. */
 session *session_open(const front *f, const char *executable, char **problem);
-/* Ends the worker and whatever it left behind; deletes the session's folder. */
-void session_close(session *s);
+/* Ends the worker and whatever it left behind; deletes the session's folder. `alone`: no other thread uses the session
+ * or will; else its memory is left to the end of the process. */
+void session_close(session *s, bool alone);
 
 /* One cell: the content of the execute_reply. */
 char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions,

@@ -1,5 +1,5 @@
-/* How much may a text grow by macros, files and ranges? An estimate from above: too high costs a trial, and no more.
- * Read first: trial.h. */
+/* An estimate from above of how much a text may grow by macros, files and ranges. An estimate that is too high costs
+ * only a trial. Read first: trial.h. */
 #define _GNU_SOURCE
 #include "trial.h"
 
@@ -106,7 +106,7 @@ static double weight_of(table *t, const char *at, const char *end)
     return tokens * factor;
 }
 
-/* "#include <name>" of a folder for headers has been read by everybody; other files may be of any size. */
+/* "#include <name>" from a folder of headers is of ordinary size; other files may be of any size. */
 static bool own_file(const char *at, const char *end)
 {
     size_t size = word_size(at, end);

@@ -46,7 +46,8 @@ static void append(int file, const json_t *entry)
     free(dump);
 }
 
-/* Who holds the lock for long has stopped: a line is written in one piece anyhow. */
+/* A kernel that holds the lock for long has stopped. Then this one goes on without the lock: a line is written in one
+ * piece anyhow. */
 static int open_locked(const history *h)
 {
     int file = h->path ? open(h->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600) : -1;

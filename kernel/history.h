@@ -1,4 +1,4 @@
-/* What was executed, kept across sessions in a file of JSON lines: [session, line, source, what was shown or null].
+/* The executed cells of all sessions, in a file of JSON lines: [session, line, source, shown value or null].
  * Kernels that run at the same time share the file: each line is written under a lock, in one piece, and a session's
  * number is taken by writing [session, 0, ""]. A line that is no such array is passed over, and a file that cannot be
  * read or written costs nothing but the memory of earlier sessions. Read first: nothing. */

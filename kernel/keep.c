@@ -26,7 +26,7 @@ static void keep_type(entity *e, void *closure)
     build *b = k->b;
     bool touched = false;
     for (size_t i = 0; i < e->dependencies.count; i++) touched |= names_have(k->changed, e->dependencies.items[i]);
-    bool own = e->defines.count && draft_find(&b->draft, e->defines.items[0]);
+    bool own = e->defines.count && parsed_cell_find(&b->cell, e->defines.items[0]);
     if (e->kind != ENTITY_VARIABLE || !e->link || !e->plain || e->natural || !touched || own) return;
     b->kept = need_grown(b->kept, b->kept_count, &b->kept_capacity, sizeof *b->kept);
     b->kept[b->kept_count++] = (retyped){e, e->type, e->declaration, e->dependencies};
@@ -42,7 +42,7 @@ static void keep_type(entity *e, void *closure)
 void keep_types(build *b)
 {
     names changed = {0};
-    changed_typedefs(&b->draft, b->s->symbols, &changed);
+    changed_typedefs(&b->cell, b->s->symbols, &changed);
     keeping k = {b, &changed};
     if (changed.count) symbols_each(b->s->symbols, keep_type, &k);
     names_free(&changed);

@@ -1,5 +1,6 @@
 /* The objects that a new worker, or a rank, has to load: those of cells that defined something which still stands.
- * What only ran, and what was defined anew since, is forgotten with its file, so that a long session stays small.
+ * An object that only ran, or whose definitions have been replaced, is forgotten with its file, so that a long session
+ * stays small.
  * Read first: session.h, cells/symbols.h. */
 #define _GNU_SOURCE
 #include "loads.h"

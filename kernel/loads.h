@@ -1,4 +1,4 @@
-/* What cells have defined, object by object. Read first: session.h. */
+/* The loaded objects of cells. Read first: session.h. */
 #ifndef KERNEL_LOADS_H
 #define KERNEL_LOADS_H
 

@@ -1,4 +1,4 @@
-/* Who may use the session when: see lock.h. */
+/* The session's locks: see lock.h. */
 #define _GNU_SOURCE
 #include "lock.h"
 

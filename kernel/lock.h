@@ -1,6 +1,5 @@
-/* Who may use the session when. A cell's thread holds both locks until the cell has ended. While it waits for a
- * compiler, the worker or ranks it lets `knowledge` go, so that help is given also while a cell runs. Read first:
- * session.h. */
+/* The session's two locks. A cell's thread holds both until the cell has ended. While it waits for a compiler, the
+ * worker or ranks it lets `knowledge` go, so that help is given also while a cell runs. Read first: session.h. */
 #ifndef KERNEL_LOCK_H
 #define KERNEL_LOCK_H
 
@@ -13,7 +12,7 @@ void cell_goes_on(session *s);
 /* Takes `knowledge`, and `busy` too unless a cell runs: true, and the worker may be asked. */
 bool help_enters(session *s);
 void help_leaves(session *s, bool alone);
-/* Takes both for ever. False when a cell holds them for longer than it may. */
+/* Takes both for ever. False when another thread of the session's own holds them for longer than it may. */
 bool last_enters(session *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* Link names: what the compiler calls `f` is `f$1` to the loader. Read first: build.h, cells/symbols.h. */
+/* Link names: the compiler's `f` is `f$1` for the loader. Read first: build.h, cells/symbols.h. */
 #define _GNU_SOURCE
 #include "build.h"
 #include "worker/protocol.h"
@@ -71,7 +71,7 @@ static bool same_function(const entity *old, const entity *e)
            !strncmp(old->type, e->type, strcspn(old->type, "("));
 }
 
-static void name_function(build *b, draft_item *item)
+static void name_function(build *b, parsed_item *item)
 {
     entity *e = item->what, *old = old_of(b, e);
     bool ours = old && old->kind == ENTITY_FUNCTION && old->link;
@@ -88,20 +88,21 @@ static void name_function(build *b, draft_item *item)
     if (ours && strcmp(old->link, e->link)) bind_trap(b, old->link);
     const char *definition = NULL;
     if (e->defined) {
-        definition = own(b, format_text("%s$%u", e->link, b->draft.serial));
+        definition = own(b, format_text("%s$%u", e->link, b->cell.serial));
         if (is_stale(b, e)) bind_trap(b, e->link);
         else bind(b, e->link, definition);
     }
     add_link(b, e->name, e->link, definition);
 }
 
-/* A const whose value is known when compiled is defined in each unit that sees it, and nobody uses that copy. */
+/* A const whose value is known when compiled is defined in each unit that sees it; the kernel's own copy is not
+ * used. */
 static const char *constant_copy(build *b, const entity *e)
 {
-    return e->constant ? own(b, format_text("%s$copy%u", e->link, b->draft.serial)) : NULL;
+    return e->constant ? own(b, format_text("%s$copy%u", e->link, b->cell.serial)) : NULL;
 }
 
-static void name_variable(build *b, draft_item *item)
+static void name_variable(build *b, parsed_item *item)
 {
     entity *e = item->what, *old = old_of(b, e);
     bool ours = old && old->kind == ENTITY_VARIABLE && old->link;
@@ -121,16 +122,16 @@ static void add_marked(entity *e, void *closure)
     build *b = closure;
     if (!e->link || e->mark != b->mark) return;
     bool again = false;
-    for (size_t i = 0; i < b->draft.again_count; i++) again |= b->draft.again[i] == e;
+    for (size_t i = 0; i < b->cell.again_count; i++) again |= b->cell.again[i] == e;
     if (!again) add_link(b, e->name, e->link, constant_copy(b, e));
 }
 
 /* Declared, then defined, in one cell: the definition's name serves both. */
 static bool named_by_another(const build *b, size_t at)
 {
-    const entity *e = b->draft.items[at].what;
-    for (size_t k = 0; k < b->draft.count; k++) {
-        const entity *other = b->draft.items[k].what;
+    const entity *e = b->cell.items[at].what;
+    for (size_t k = 0; k < b->cell.count; k++) {
+        const entity *other = b->cell.items[k].what;
         if (k == at || !other->name || other->kind != e->kind || strcmp(other->name, e->name)) continue;
         if (other->defined ? !e->defined || k > at : k < at && !e->defined) return true;
     }
@@ -139,25 +140,25 @@ static bool named_by_another(const build *b, size_t at)
 
 void name_all(build *b)
 {
-    for (size_t i = 0; i < b->draft.count; i++) {
-        draft_item *item = &b->draft.items[i];
+    for (size_t i = 0; i < b->cell.count; i++) {
+        parsed_item *item = &b->cell.items[i];
         if (!item->what->name || item->what->link || named_by_another(b, i)) continue;
         if (item->what->kind == ENTITY_FUNCTION) name_function(b, item);
         if (item->what->kind == ENTITY_VARIABLE) name_variable(b, item);
     }
-    for (size_t i = 0; i < b->draft.again_count; i++) {
-        entity *e = b->draft.again[i];
-        const char *definition = own(b, format_text("%s$%u", e->link, b->draft.serial));
+    for (size_t i = 0; i < b->cell.again_count; i++) {
+        entity *e = b->cell.again[i];
+        const char *definition = own(b, format_text("%s$%u", e->link, b->cell.serial));
         add_link(b, e->name, e->link, definition);
         char *keeping = format_text("%c%s", KEEPS_STATICS, definition);
         bind(b, e->link, keeping);
         free(keeping);
     }
     for (size_t i = 0; i < b->stale_count; i++) {
-        if (b->stale[i].function->serial != b->draft.serial) bind_trap(b, b->stale[i].function->link);
+        if (b->stale[i].function->serial != b->cell.serial) bind_trap(b, b->stale[i].function->link);
     }
     for (size_t i = 0; i < b->missing.count; i++) { /* something to link with; whoever would touch it traps first */
-        char *link = format_text("%s$missing%u", b->missing.items[i], b->draft.serial);
+        char *link = format_text("%s$missing%u", b->missing.items[i], b->cell.serial);
         storage_of(link, 1, 1, &b->assembly);
         add_link(b, b->missing.items[i], link, NULL);
         free(link);

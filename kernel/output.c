@@ -126,7 +126,7 @@ static size_t within_share(output *o, const char *bytes, size_t size)
     return most;
 }
 
-/* What was left out, and its last lines. */
+/* Says how much output was left out, and shows its last lines. */
 static void tell_what_was_left(output *o)
 {
     if (!o->left_bytes) return;

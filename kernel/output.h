@@ -1,4 +1,4 @@
-/* What a cell prints, on its way to the notebook: in order, in whole characters, coalesced, paced below the rate at
+/* A cell's output on its way to the notebook: in order, in whole characters, coalesced, paced below the rate at
  * which a Jupyter server drops messages (1 MB/s over 3 s), and capped. Read first: front.h. */
 #ifndef KERNEL_OUTPUT_H
 #define KERNEL_OUTPUT_H

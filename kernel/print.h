@@ -1,4 +1,4 @@
-/* What the kernel itself prints on the cell's own streams. Read first: session.h. */
+/* The kernel prints on the cell's own streams. Read first: session.h. */
 #ifndef KERNEL_PRINT_H
 #define KERNEL_PRINT_H
 

@@ -1,4 +1,4 @@
-/* What to say of a cell that did not return: what happened, at which line of which cell, and how it got there. Read
+/* The error of a cell that did not return: the fault, its line and cell, and the calls that led to it. Read
  * first: report.h, worker/protocol.h. */
 #define _GNU_SOURCE
 #include "report.h"
@@ -23,43 +23,45 @@ static void place_free(place *p)
     *p = (place){0};
 }
 
-/* Asks addr2line where in a cell's source an offset of its object is. */
-static place locate(const session *s, const char *object, const char *offset)
+/* The place that two lines of addr2line's tell: the function, and "/folder/file:line". */
+static place place_told(const session *s, const char *found)
 {
     place p = {0};
-    char *log = format_text("%s/frames.log", s->folder), *address = format_text("0x%s", offset);
-    char *arguments[] = {"addr2line", "-f", "-e", (char *)(uintptr_t)object, address, NULL};
-    char *found = output_of_tool(arguments, log);
-    char *newline = found ? strchr(found, '\n') : NULL;
-    char *in = newline ? strrchr(newline, '/') : NULL;
+    size_t name_size = strcspn(found, "\n");
+    char *where = found[name_size] ? copy_of_bytes(found + name_size + 1, strcspn(found + name_size + 1, "\n")) : NULL;
+    char *in = where ? strrchr(where, '/') : NULL;
     char *colon = in ? strrchr(in, ':') : NULL;
-    char *name = colon ? copy_of_bytes(in + 1, (size_t)(colon - in - 1)) : NULL;
-    bool ours = name && (!strncmp(name, "In[", 3) || is_header(s->symbols, name));
-    free(name);
-    unsigned line = ours ? (unsigned)strtoul(colon + 1, NULL, 10) : 0; /* "?" where none is known */
-    if (line > 0) {
-        p.function = copy_of_bytes(found, strcspn(found, "\n$"));
-        p.file = copy_of_bytes(in + 1, (size_t)(colon - in - 1));
-        p.line = line;
-    }
-    free(found);
-    free(address);
-    free(log);
+    unsigned line = colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0; /* "?" where none is known */
+    if (colon) *colon = 0;
+    if (line && (!strncmp(in + 1, "In[", 3) || is_header(s->symbols, in + 1)))
+        p = (place){.function = copy_of_bytes(found, strcspn(found, "\n$")), .file = copy_of(in + 1), .line = line};
+    free(where);
     return p;
 }
 
-/* The check at a function's end, whether its stack frame is whole, has no line of its own: what stands before it has.
- */
-static place locate_before(const session *s, const char *object, const char *offset)
+/* Asks addr2line where in a cell's source an offset of its object is. Where it knows no line there, and `before` is
+ * true, the nearest place before it counts: the check at a function's end has no line of its own. */
+static place locate(const session *s, const char *object, const char *offset, bool before)
 {
-    enum { STEP = 4, FARTHEST = 64 };
-    unsigned long at = strtoul(offset, NULL, 16);
+    enum { STEP = 4, FARTHEST = 60 };
+    unsigned long at = strtoul(offset, NULL, 16), last = before ? FARTHEST : 0;
     place p = {0};
-    for (unsigned back = STEP; !p.file && back < FARTHEST && back < at; back += STEP) {
-        char *before = format_text("%lx", at - back);
-        p = locate(s, object, before);
-        free(before);
+    names arguments = {0};
+    char *log = format_text("%s/frames.log", s->folder);
+    names_add_words(&arguments, (const char *const[]){"addr2line", "-f", "-e", object, NULL});
+    for (unsigned long back = 0; back <= last && back <= at; back += STEP) {
+        char *address = format_text("0x%lx", at - back);
+        names_add(&arguments, address);
+        free(address);
     }
+    char *found = output_of_tool(names_arguments(&arguments), log);
+    for (const char *one = found; one && *one && !p.file;) {
+        p = place_told(s, one);
+        for (int i = 0; i < 2; i++) one += strcspn(one, "\n") + (one[strcspn(one, "\n")] == '\n');
+    }
+    free(found);
+    free(log);
+    names_free(&arguments);
     return p;
 }
 
@@ -70,7 +72,7 @@ static char *object_of(const session *s, const char *name)
     return strncmp(name, s->folder, strlen(s->folder)) ? NULL : copy_of(name);
 }
 
-/* What is repeated when a stack has overflown. */
+/* The calls that are repeated when a stack has overflown. */
 typedef struct cycle {
     names places; /* the frames that have been seen: "object+offset" */
     names functions; /* of those, in the same order; "" where it is not known */
@@ -111,8 +113,7 @@ static void add_backtrace(session *s, const char *frames, size_t size, text *int
             free(object);
             continue;
         }
-        place p = locate(s, object, f.offset);
-        if (!p.file && !first->file) p = locate_before(s, object, f.offset);
+        place p = locate(s, object, f.offset, !first->file);
         free(object);
         if (around) names_add(&around->functions, p.function ? p.function : "");
         char *code = p.file ? source_line_of(s, p.file, p.line) : NULL;
@@ -158,15 +159,6 @@ static char *place_sentence(const exit_status *e, const place *p)
     return p->file ? format_text(" at %s:%u%s", p->file, p->line, thread) : copy_of(thread);
 }
 
-enum { DEEP = 16 }; /* frames: more are a recursion's */
-
-static size_t count_frames(const exit_status *e)
-{
-    size_t ends = 0;
-    for (size_t i = 0; i < e->frames_size; i++) ends += !e->frames[i];
-    return ends / 3;
-}
-
 static void name_exit(const exit_status *e, result *r, const place *p)
 {
     int status = e->status, code = e->code;
@@ -192,11 +184,6 @@ static void name_exit(const exit_status *e, result *r, const place *p)
     } else if (status == STATUS_SIGNAL && e->before && !p->file) {
         r->name = copy_of(signal_sentence(code));
         r->value = format_text("%s before the cell ran: an earlier cell has damaged the memory", r->name);
-    } else if (status == STATUS_SIGNAL && e->deep && p->function) {
-        r->name = copy_of(signal_sentence(code));
-        bool itself = count_frames(e) >= DEEP;
-        r->value = format_text("the stack overflowed: %s() %s%s", p->function,
-                               itself ? "called itself too deeply" : "has local variables that are too large", where);
     } else if (status == STATUS_SIGNAL) {
         r->name = copy_of(signal_sentence(code));
         bool address = (code == SIGSEGV || code == SIGBUS) && e->frames;
@@ -209,7 +196,7 @@ static void name_exit(const exit_status *e, result *r, const place *p)
     free(where);
 }
 
-/* 523712: "about 524,000". A frame is missing here and there, and nobody counts that far. */
+/* 523712: "about 524,000". The count is no more exact, since unwinding misses some frames. */
 static char *about(uint64_t count)
 {
     uint64_t step = 1;
@@ -326,12 +313,12 @@ static char *index_sentence(session *s, const char *words)
     return said;
 }
 
-/* What the words say, and where the call is that they speak of: checks.h. */
+/* The sentence in the words of checks.h, with the place of the call that it is about. */
 static char *call_sentence(session *s, const char *words)
 {
     char *copy = copy_of(words + 1), *at = copy, *sentence = next_part(&at), *offset = next_part(&at);
     char *object = *at ? object_of(s, at) : NULL;
-    place p = object ? locate(s, object, offset) : (place){0};
+    place p = object ? locate(s, object, offset, false) : (place){0};
     const char *mark = strstr(sentence, MARK_PLACE);
     bool null = strstr(sentence, " gave NULL") != NULL;
     int before = mark ? (int)(mark - sentence) : (int)strlen(sentence);
@@ -345,7 +332,7 @@ static char *call_sentence(session *s, const char *words)
     return said;
 }
 
-/* A fault at NULL: which call gave it last, where that is known. */
+/* A fault at NULL: adds the last call that gave NULL, where it is known. */
 static void add_null_call(session *s, const exit_status *e, size_t before, text *into)
 {
     const char *at = e->frames + before, *end = e->frames + e->frames_size;

@@ -1,4 +1,4 @@
-/* What to say of a cell that did not return, wherever it ran. Read first: session.h, exit_status.h. */
+/* The error of a cell that did not return, here or at a rank. Read first: session.h, exit_status.h. */
 #ifndef KERNEL_REPORT_H
 #define KERNEL_REPORT_H
 
@@ -7,7 +7,7 @@
 #include "session.h"
 
 result exit_status_result(session *s, const exit_status *e);
-/* Of an object that could not be loaded: `why` is the loader's word. */
+/* The error for an object that could not be loaded: `why` is the loader's message. */
 result load_failure(const char *why);
 /* "In[3]:2", the innermost line of a cell's among these frames, or NULL; the caller frees. */
 char *place_of_frames(session *s, const char *frames, size_t size);

@@ -4,7 +4,7 @@
 #include "build.h"
 #include "cells/conditionals.h"
 #include "cells/expand.h"
-#include "mistakes/link_words.h"
+#include "diagnostics/link_words.h"
 #include "cells/needs.h"
 #include "cells/packing.h"
 #include "cells/spelling.h"
@@ -12,6 +12,7 @@
 #include "outs.h"
 #include "ranks/ranks.h"
 #include "trial.h"
+#include "libraries.h"
 #include "loads.h"
 #include "lock.h"
 #include "print.h"
@@ -34,7 +35,7 @@ void build_free(build *b)
     for (size_t i = 0; i < b->stale_count; i++) free(b->stale[i].why);
     free(b->stale);
     free_kept(b);
-    draft_free(&b->draft);
+    parsed_cell_free(&b->cell);
     text_free(&b->notes);
     text_free(&b->assembly);
     text_free(&b->bindings);
@@ -44,20 +45,8 @@ void build_free(build *b)
     names_free(&b->missing);
 }
 
-/* libmpi is loaded when the first cell needs it: it takes its time, and most sessions do without. */
-static const char *library_for(const names *wanted)
-{
-    bool mpi = false, openmp = false; /* -fopenmp makes calls of both kinds */
-    for (size_t i = 0; i < wanted->count; i++) {
-        const char *name = wanted->items[i];
-        mpi |= !strncmp(name, "MPI_", 4) || !strncmp(name, "ompi_", 5);
-        openmp |= !strncmp(name, "__kmpc_", 7) || !strncmp(name, "omp_", 4);
-    }
-    return mpi ? (openmp ? "libmpi.so.40:libomp.so.5" : "libmpi.so.40") : openmp ? "libomp.so.5" : "";
-}
-
-/* The worker could not load the cell, which has done nothing yet, because of what an earlier one has done to it: its
- * memory is damaged, it has another user or root folder. That is told, and the cell gets its chance. */
+/* The worker could not load the cell, because an earlier one has damaged its memory or changed its user or root folder.
+ * This prints so, and loads the cell in a new worker. */
 static bool load_in_new_worker(session *s, const text *payload, bool gone, result *r)
 {
     const char *colon = gone ? NULL : strrchr(s->worker.payload, ':');
@@ -81,7 +70,7 @@ static bool load_in_new_worker(session *s, const text *payload, bool gone, resul
 static char *compile_unit(build *b, bool types, names *wanted, char **problem)
 {
     compiler *c = &b->s->compiler;
-    unit u = unit_of(&b->draft, b->s->symbols, b->form, b->assembly.data ? b->assembly.data : "");
+    unit u = unit_of(&b->cell, b->s->symbols, b->form, b->assembly.data ? b->assembly.data : "");
     if (types) name_types(b, &u);
     if (c->debugging) unit_hide_glue(&u);
     cell_waits(b->s);
@@ -94,58 +83,75 @@ static char *compile_unit(build *b, bool types, names *wanted, char **problem)
     return compile_unit(b, false, wanted, problem);
 }
 
-bool build_and_load(build *b, char **path, result *r)
+/* The object's path; NULL: `r` is the error. */
+static char *compile(build *b, names *wanted, result *r)
 {
     session *s = b->s;
-    names wanted = {0};
-    char *problem = NULL;
-    *path = compile_unit(b, s->compiler.debugging, &wanted, &problem);
+    char *problem = NULL, *path = compile_unit(b, s->compiler.debugging, wanted, &problem);
     worker_take_wake(&s->worker);
-    if (!*path && s->worker.interrupted > 0) {
+    if (!path && s->worker.interrupted > 0) {
         *r = error_result("KeyboardInterrupt", "interrupted while it was compiled");
-    } else if (!*path) {
-        char *why = link_words(problem, b->draft.name);
+    } else if (!path) {
+        char *why = link_words(problem, b->cell.name);
         *r = error_result("LinkError", "%s", why);
         free(why);
     }
     free(problem);
-    text payload = {0};
-    const char *library = library_for(&wanted);
-    if (*path) {
-        text_add_bytes(&payload, *path, strlen(*path) + 1);
-        text_add_bytes(&payload, library, strlen(library) + 1);
-        text_add_bytes(&payload, b->bindings.data, b->bindings.size);
+    return path;
+}
+
+static bool load_object(build *b, const text *payload, const names *wanted, result *r)
+{
+    session *s = b->s;
+    if (!ensure_worker(s)) {
+        *r = error_result("WorkerError", "the process that runs cells cannot be started");
+        return false;
     }
-    names_free(&wanted);
-    bool up = *path && ensure_worker(s);
-    if (*path && !up) *r = error_result("WorkerError", "the process that runs cells cannot be started");
-    bool loaded = up && worker_ask(&s->worker, MESSAGE_LOAD, payload.data, payload.size) == OUTCOME_ANSWER;
+    bool loaded = worker_ask(&s->worker, MESSAGE_LOAD, payload->data, payload->size) == OUTCOME_ANSWER;
     bool cut_off =
         loaded && s->worker.last.code != 0 && strstr(s->worker.payload, ".so: cannot open shared object file:");
-    if (up && (!loaded || cut_off)) loaded = load_in_new_worker(s, &payload, !loaded, r);
+    if (!loaded || cut_off) loaded = load_in_new_worker(s, payload, !loaded, r);
     if (loaded && s->worker.last.code != 0) {
         *r = load_failure(s->worker.payload);
         loaded = false;
     }
-    if (loaded) loads_add(s, *path, &payload, b->assembly.size > 0);
-    else if (*path) unlink(*path);
+    if (loaded && s->worker.payload_size && b->cell.has_code) tell_of_mpi(s, wanted);
+    return loaded;
+}
+
+bool build_and_load(build *b, char **path, result *r)
+{
+    names wanted = {0};
+    text payload = {0};
+    *path = compile(b, &wanted, r);
+    bool loaded = false;
+    if (*path) {
+        const char *libraries = libraries_for(&wanted, ranks_chosen(b->s));
+        text_add_bytes(&payload, *path, strlen(*path) + 1);
+        text_add_bytes(&payload, libraries, strlen(libraries) + 1);
+        text_add_bytes(&payload, b->bindings.data, b->bindings.size);
+        loaded = load_object(b, &payload, &wanted, r);
+        if (loaded) loads_add(b->s, *path, &payload, b->assembly.size > 0);
+        else unlink(*path);
+    }
+    names_free(&wanted);
     text_free(&payload);
     return loaded;
 }
 
 static void commit_functions(build *b)
 {
-    for (size_t i = 0; i < b->draft.again_count; i++) {
-        free(b->draft.again[i]->unfit);
-        b->draft.again[i]->unfit = NULL;
+    for (size_t i = 0; i < b->cell.again_count; i++) {
+        free(b->cell.again[i]->unfit);
+        b->cell.again[i]->unfit = NULL;
     }
     for (size_t i = 0; i < b->stale_count; i++) {
         free(b->stale[i].function->unfit);
         b->stale[i].function->unfit = b->stale[i].why;
         b->stale[i].why = NULL;
     }
-    for (size_t i = 0; i < b->draft.count; i++) {
-        const entity *e = b->draft.items[i].what;
+    for (size_t i = 0; i < b->cell.count; i++) {
+        const entity *e = b->cell.items[i].what;
         if (e->kind == ENTITY_FUNCTION && e->link && e->type)
             symbols_remember_link(b->s->symbols, e->link, e->name, e->type);
     }
@@ -153,11 +159,11 @@ static void commit_functions(build *b)
 
 static void commit_packing(build *b)
 {
-    const draft *d = &b->draft;
-    for (size_t i = 0; i < d->split.tokens.count; i++) {
-        const token *t = &d->split.tokens.items[i];
-        if (t->kind == TOKEN_DIRECTIVE && packing_line(d->source + t->begin, t->end - t->begin))
-            packing_take(symbols_packing(b->s->symbols), d->source + t->begin, t->end - t->begin);
+    const parsed_cell *parsed = &b->cell;
+    for (size_t i = 0; i < parsed->split.tokens.count; i++) {
+        const token *t = &parsed->split.tokens.items[i];
+        if (t->kind == TOKEN_DIRECTIVE && packing_line(parsed->source + t->begin, t->end - t->begin))
+            packing_take(symbols_packing(b->s->symbols), parsed->source + t->begin, t->end - t->begin);
     }
 }
 
@@ -175,20 +181,20 @@ static void note_dependencies(entity *e)
 /* A macro whose name the cell has taken. It may stand in the prefix, before an include: later cells take it back. */
 static void commit_undone(build *b, const char *name)
 {
-    entity *e = entity_new(ENTITY_MACRO, b->draft.serial);
+    entity *e = entity_new(ENTITY_MACRO, b->cell.serial);
     e->name = copy_of(name);
     e->shown = format_text("#undef %s", name);
     e->declaration = format_text("#undef %s\n", name);
     char *key = format_text("m:%s", name);
     names_add(&e->defines, key);
     free(key);
-    bool in_prefix = b->draft.prefix.data && strstr(b->draft.prefix.data, name);
+    bool in_prefix = b->cell.prefix.data && strstr(b->cell.prefix.data, name);
     symbols_drop(b->s->symbols, e->defines.items[0]);
     if (in_prefix) symbols_put(b->s->symbols, e);
     else entity_free(e);
 }
 
-/* What the cell defined is the session's from here on. */
+/* Adds the cell's definitions to the session. */
 static void commit(build *b)
 {
     session *s = b->s;
@@ -197,20 +203,20 @@ static void commit(build *b)
     declare_items(b);
     commit_functions(b);
     commit_packing(b);
-    for (size_t i = 0; i < b->draft.undone.count; i++) commit_undone(b, b->draft.undone.items[i]);
-    if (b->draft.from) commit_headers(b->draft.from, s->symbols);
+    for (size_t i = 0; i < b->cell.undone.count; i++) commit_undone(b, b->cell.undone.items[i]);
+    if (b->cell.from) commit_headers(b->cell.from, s->symbols);
     for (size_t i = 0; i < b->dropped.count; i++) symbols_end(s->symbols, b->dropped.items[i]);
-    for (size_t i = 0; i < b->draft.count; i++) {
-        entity *e = b->draft.items[i].what;
+    for (size_t i = 0; i < b->cell.count; i++) {
+        entity *e = b->cell.items[i].what;
         entity *old = e->name && e->kind != ENTITY_MACRO ? symbols_find(s->symbols, e->defines.items[0]) : NULL;
         bool weaker = old && old->link && !e->defined && old->kind == e->kind && (old->defined || old->definition);
         if (e->kind == ENTITY_VARIABLE && e->defined && e->type) journal_variable(&s->journal, e->name, e->type);
         weaker |= only_declares(e) && symbols_find(s->symbols, e->defines.items[0]);
         if (weaker || !e->defines.count) continue; /* a prototype of what is defined already adds nothing */
-        b->draft.items[i].what = NULL;
+        b->cell.items[i].what = NULL;
         bool undefine =
             e->kind == ENTITY_MACRO && !strncmp(e->declaration, "#undef", 6) && !strchr(e->declaration, '\n')[1];
-        bool in_prefix = undefine && strstr(b->draft.prefix.data ? b->draft.prefix.data : "", e->name);
+        bool in_prefix = undefine && e->name && strstr(b->cell.prefix.data ? b->cell.prefix.data : "", e->name);
         if (undefine && !in_prefix && symbols_find(s->symbols, e->defines.items[0])) {
             symbols_drop(s->symbols, e->defines.items[0]);
             entity_free(e);
@@ -219,9 +225,9 @@ static void commit(build *b)
             symbols_put(s->symbols, e);
         }
     }
-    if (b->draft.prefix.size) {
+    if (b->cell.prefix.size) {
         free(s->prefix);
-        s->prefix = copy_of(b->draft.prefix.data);
+        s->prefix = copy_of(b->cell.prefix.data);
     }
 }
 
@@ -275,11 +281,11 @@ static result execute(build *b, const char *path)
     session *s = b->s;
     worker_take_wake(&s->worker); /* while it was compiled */
     if (s->worker.interrupted > 0) return error_result("KeyboardInterrupt", "interrupted before it ran");
-    value_reader shown = b->draft.has_value ? data_of_value : NULL;
-    if (ranks_chosen(s)) return ranks_run(s, path, b->draft.function, b->which->asked ? take_values : shown, b);
+    value_reader shown = b->cell.has_value ? data_of_value : NULL;
+    if (ranks_chosen(s)) return ranks_run(s, path, b->cell.function, b->which->asked ? take_values : shown, b);
     text payload = {0};
     text_add_bytes(&payload, path, strlen(path) + 1);
-    text_add_bytes(&payload, b->draft.function, strlen(b->draft.function) + 1);
+    text_add_bytes(&payload, b->cell.function, strlen(b->cell.function) + 1);
     cell_waits(s);
     outcome o = worker_run(&s->worker, MESSAGE_RUN, payload.data, payload.size, s->allow_stdin);
     cell_goes_on(s);
@@ -295,25 +301,25 @@ static result execute(build *b, const char *path)
     if (s->worker.last.number != STATUS_RETURNED) return worker_exit_result(s, true);
     memory worker = worker_memory(s);
     if (b->which->asked) take_values(b, &worker, s->worker.last.address, s->worker.last.size);
-    if (b->draft.has_value) publish_value(b);
+    if (b->cell.has_value) publish_value(b);
     return (result){0};
 }
 
-static bool only_shell(const draft *d)
+static bool only_shell(const parsed_cell *parsed)
 {
-    for (size_t i = 0; i < d->split.tokens.count; i++) {
-        if (d->split.tokens.items[i].kind != TOKEN_SHELL) return false;
+    for (size_t i = 0; i < parsed->split.tokens.count; i++) {
+        if (parsed->split.tokens.items[i].kind != TOKEN_SHELL) return false;
     }
-    return d->split.tokens.count > 0;
+    return parsed->split.tokens.count > 0;
 }
 
 /* A cell of nothing but shell lines needs no compiler. */
-static result run_shell_lines(session *s, const draft *d)
+static result run_shell_lines(session *s, const parsed_cell *parsed)
 {
     result r = {0};
-    for (size_t i = 0; i < d->split.tokens.count && !r.failed; i++) {
-        const token *t = &d->split.tokens.items[i];
-        char *command = copy_of_bytes(d->source + t->begin + 1, t->end - t->begin - 1);
+    for (size_t i = 0; i < parsed->split.tokens.count && !r.failed; i++) {
+        const token *t = &parsed->split.tokens.items[i];
+        char *command = copy_of_bytes(parsed->source + t->begin + 1, t->end - t->begin - 1);
         char *arguments[] = {access("/bin/bash", X_OK) ? "/bin/sh" : "/bin/bash", "-c", command, NULL};
         int status;
         r = run_program_in_worker(s, arguments, &status);
@@ -324,29 +330,30 @@ static result run_shell_lines(session *s, const draft *d)
 
 static void begin_part(build *b, const part *which)
 {
-    draft *d = &b->draft;
+    parsed_cell *parsed = &b->cell;
     b->which = which;
     b->quiet = which->quiet;
-    d->c23 = flags_are_c23(&b->s->base_flags);
+    parsed->c23 = flags_are_c23(&b->s->base_flags);
     for (size_t i = 0; i < which->given_count; i++) {
-        d->bounds = need_grown(d->bounds, d->bound_count, &d->bound_capacity, sizeof *d->bounds);
-        d->bounds[d->bound_count++] = which->given[i];
+        parsed->bounds =
+            need_grown(parsed->bounds, parsed->bound_count, &parsed->bound_capacity, sizeof *parsed->bounds);
+        parsed->bounds[parsed->bound_count++] = which->given[i];
     }
     for (size_t i = 0; which->asked && i < which->asked->count; i++) {
-        names_add(&d->asked, which->asked->items[i]);
-        d->has_code = true;
+        names_add(&parsed->asked, which->asked->items[i]);
+        parsed->has_code = true;
     }
-    names_add_all(&d->packing, symbols_packing(b->s->symbols));
+    names_add_all(&parsed->packing, symbols_packing(b->s->symbols));
 }
 
-static result run_examined(build *b)
+static result run_analysed(build *b)
 {
     result r = {0};
     char *path = NULL;
     name_all(b);
-    if (b->draft.has_code) note_absent_values(b);
+    if (b->cell.has_code) note_absent_values(b);
     if (build_and_load(b, &path, &r)) {
-        bool runs = b->draft.has_code;
+        bool runs = b->cell.has_code;
         commit(b);
         if (runs) r = execute(b, path);
         if (runs && !r.failed && b->which->asked && !b->valued)
@@ -369,25 +376,25 @@ bool readable(session *s, const text *what, const char *name, result *r)
 
 static bool part_readable(build *b, result *r)
 {
-    unit u = unit_of(&b->draft, b->s->symbols, VALUE_PROBE, NULL);
-    bool good = readable(b->s, &u.source, b->draft.name, r);
+    unit u = unit_of(&b->cell, b->s->symbols, VALUE_PROBE, NULL);
+    bool good = readable(b->s, &u.source, b->cell.name, r);
     text_free(&u.source);
     return good;
 }
 
 /* `!x`, meant as C, is a command to the shell. */
-static void hint_at_shell(session *s, const draft *d)
+static void hint_at_shell(session *s, const parsed_cell *parsed)
 {
-    for (size_t i = 0; i < d->split.tokens.count; i++) {
-        const token *t = &d->split.tokens.items[i];
+    for (size_t i = 0; i < parsed->split.tokens.count; i++) {
+        const token *t = &parsed->split.tokens.items[i];
         if (t->kind != TOKEN_SHELL) continue;
-        const char *word = d->source + t->begin + 1;
+        const char *word = parsed->source + t->begin + 1;
         word += strspn(word, " \t");
         size_t size = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
         char *key = format_text("o:%.*s", (int)size, word), *program = in_path(key + 2);
-        if (size && !program && (symbols_find(s->symbols, key) || draft_find(d, key))) {
+        if (size && !program && (symbols_find(s->symbols, key) || parsed_cell_find(parsed, key))) {
             char *said = format_text("hint: a line that begins with ! is a command of the shell; in C write (!%.*s)\n",
-                                     (int)(t->end - (size_t)(word - d->source)), word);
+                                     (int)(t->end - (size_t)(word - parsed->source)), word);
             print_error(s, said);
             free(said);
         }
@@ -401,13 +408,13 @@ result run_part(session *s, const char *code, const char *name, const part *whic
     build b = {.s = s};
     result r = {0};
     s->serial++;
-    b.draft = draft_from(code, name, s->serial, s->prefix, s->symbols, which->from);
+    b.cell = parsed_cell_from(code, name, s->serial, s->prefix, s->symbols, which->from);
     begin_part(&b, which);
-    hint_at_shell(s, &b.draft);
-    if (only_shell(&b.draft) && !ranks_chosen(s)) r = run_shell_lines(s, &b.draft);
-    else if ((b.draft.split.count || b.draft.split.tokens.open_comment || b.draft.asked.count) &&
-             part_readable(&b, &r) && examine(&b, &r))
-        r = b.staged ? run_in_stages(s, &b.draft, b.stage, name) : run_examined(&b);
+    hint_at_shell(s, &b.cell);
+    if (only_shell(&b.cell) && !ranks_chosen(s)) r = run_shell_lines(s, &b.cell);
+    else if ((b.cell.split.count || b.cell.split.tokens.open_comment || b.cell.asked.count) && part_readable(&b, &r) &&
+             analyse(&b, &r))
+        r = b.staged ? run_in_stages(s, &b.cell, b.stage, name) : run_analysed(&b);
     build_free(&b);
     return r;
 }
@@ -438,8 +445,7 @@ result run_shown(session *s, const char *code, const char *shown, const char *na
     s->sources[s->source_count++] = (source){.name = copy_of(name), .text = copy_of(shown), .serial = s->serial + 1};
     const char *zero = strchr(code, 1);
     if (zero) {
-        unsigned line = 1;
-        for (const char *p = code; p < zero; p++) line += *p == '\n';
+        unsigned line = line_number(code, (size_t)(zero - code));
         free(renamed);
         return error_result("CompileError", "%s:%u: there is a zero byte in the cell", name, line);
     }

@@ -127,7 +127,7 @@ static void open_history(session *s)
     free(path);
 }
 
-/* With it a sanitizer's report names lines. */
+/* Lets a sanitizer's report name lines. */
 static void add_symbolizer(names *environment)
 {
     static const char *const programs[] = {"llvm-symbolizer-19", "llvm-symbolizer", "addr2line", NULL};
@@ -152,11 +152,6 @@ static void set_environment(session *s)
     add_symbolizer(&s->worker.environment);
 }
 
-static void drain_for_display(void *closure)
-{
-    worker_drain(closure);
-}
-
 typedef struct news {
     struct pollfd watched[6];
     bool soon; /* something is due that no descriptor tells of */
@@ -172,7 +167,7 @@ static news news_of(session *s)
                               {room ? display_watch(&s->display) : -1, POLLIN, 0},
                               {room ? ranks_watch(s) : -1, POLLIN, 0},
                               {w->wake, POLLIN, 0}, /* a shutdown */
-                              {w->orphans_ended ? -1 : w->guard_socket, 0, 0}}, /* its end */
+                              {w->orphans_ended ? -1 : w->supervisor_socket, 0, 0}}, /* its end */
                   .soon = !room || s->compiler.building};
 }
 
@@ -183,7 +178,7 @@ static void wait_for_news(news *n)
     if (!n->soon) poll(n->watched, sizeof n->watched / sizeof *n->watched, 1000);
 }
 
-/* Between cells a program left in the background may print, or a thread of a cell's: somebody must read it. */
+/* Between cells, reads and publishes the output of programs in the background and of threads of cells. */
 static void *idle(void *closure)
 {
     session *s = closure;
@@ -194,7 +189,7 @@ static void *idle(void *closure)
         if (pthread_mutex_trylock(&s->busy)) continue;
         if (!s->closing && output_has_room(&s->out)) {
             worker_drain(&s->worker);
-            display_serve(&s->display, &s->out, drain_for_display, &s->worker);
+            worker_serve_display(&s->worker);
             if (!s->closing) ranks_tend(s);
             output_flush(&s->out);
         }
@@ -232,7 +227,7 @@ session *session_open(const front *f, const char *executable, char **problem)
     set_environment(s);
     if (!up || !worker_start(&s->worker)) {
         *problem = format_text("kolo-worker cannot be started beside %s", s->executable);
-        session_close(s);
+        session_close(s, true);
         return NULL;
     }
     find_flags(s);
@@ -247,16 +242,16 @@ session *session_open(const front *f, const char *executable, char **problem)
     return s;
 }
 
-void session_close(session *s)
+void session_close(session *s, bool alone)
 {
     if (!s) return;
     s->closing = true;
     if (s->idling) pthread_join(s->idler, NULL);
-    bool quiet = last_enters(s); /* a cell that runs has been interrupted */
+    bool quiet = alone && last_enters(s);
     if (quiet) ranks_close(s);
     if (quiet) worker_ask_to_end(&s->worker);
     worker_close(&s->worker);
-    if (!quiet) return; /* the process is about to end; its guard has ended the rest */
+    if (!quiet) return; /* the process is about to end; its supervisor has ended the rest */
     debug_close(s->debugger);
     compiler_close(&s->compiler);
     display_close(&s->display);
@@ -269,7 +264,7 @@ void session_close(session *s)
     loads_clear(s);
     outs_clear(s);
     widgets_close(s->widgets);
-    folder_remove_session(s->folder); /* a cell may have ended the guard, which would have done it */
+    folder_remove_session(s->folder); /* a cell may have ended the supervisor, which would have done it */
     for (size_t i = 0; i < s->source_count; i++) {
         free(s->sources[i].name);
         free(s->sources[i].text);
@@ -315,7 +310,7 @@ static bool blank(const char *code)
     return code[strspn(code, " \t\r\n;")] == 0;
 }
 
-/* What %%stdin has written was for the cell behind it. */
+/* %%stdin gives its text to the next cell alone. */
 static void forget_input(session *s)
 {
     bool keep = s->input_given;
@@ -334,12 +329,12 @@ static result run_with_sliders(session *s, const char *code, const char *name)
     return r;
 }
 
-char *session_execute(session *s, const char *written, bool silent, bool store, const char *user_expressions,
+char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions,
                       bool allow_stdin)
 {
-    char *code = plain_line_ends(written);
+    char *plain = plain_line_ends(code);
     cell_begins(s);
-    bool counted = store && !silent && !blank(code);
+    bool counted = store && !silent && !blank(plain);
     if (counted) s->count++;
     json_decref(s->value);
     s->value = NULL;
@@ -349,24 +344,24 @@ char *session_execute(session *s, const char *written, bool silent, bool store, 
     char *name = format_text("In[%u]", store && !silent ? s->count : s->count + 1);
     result r = {0};
     size_t before = s->source_count;
-    if (counted) journal_begin(&s->journal, code, name);
-    debug_cell_begins(s->debugger, code, name);
+    if (counted) journal_begin(&s->journal, plain, name);
+    debug_cell_begins(s->debugger, plain, name);
     worker_take_wake(&s->worker);
     if (s->worker.interrupted > 0) r = error_result("KeyboardInterrupt", "interrupted before it ran");
-    else if (!blank(code)) r = run_with_sliders(s, code, name);
+    else if (!blank(plain)) r = run_with_sliders(s, plain, name);
     debug_cell_ended(s->debugger);
     worker_drain(&s->worker);
     output_end(&s->out);
     journal_end(&s->journal, r.failed);
     forget_input(s);
     for (size_t i = before; i < s->source_count; i++) s->sources[i].ran = !r.failed;
-    if (counted) history_add(&s->history, s->count, code, json_string_value(json_object_get(s->value, "text/plain")));
+    if (counted) history_add(&s->history, s->count, plain, json_string_value(json_object_get(s->value, "text/plain")));
     json_t *reply = reply_of(s, &r, user_expressions);
     char *dump = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
     json_decref(reply);
     result_free(&r);
     free(name);
-    free(code);
+    free(plain);
     compiler_precompile(&s->compiler, s->prefix);
     compiler_prepare(&s->compiler);
     worker_take_wake(&s->worker);

@@ -2,7 +2,7 @@
 #ifndef KERNEL_SESSION_H
 #define KERNEL_SESSION_H
 
-#include "cells/analyse.h"
+#include "cells/analyser.h"
 #include "cells/compile.h"
 #include "cells/symbols.h"
 #include "cells/unit.h"
@@ -42,7 +42,8 @@ struct session {
     worker_process worker;
     struct ranks *ranks; /* ranks/ranks.h; NULL: none were ever started */
     analyser analyser;
-    analyser helper; /* in the other's place while help is sought; its index is NULL before: help.h */
+    analyser
+        helper; /* help's own, which takes the place of `analyser` meanwhile; index NULL: not opened yet (help.h) */
     compiler compiler;
     symbols *symbols;
     history history;

@@ -13,9 +13,9 @@ bool replace_worker(session *s, bool gently);
 /* A program in the worker's place: its wait status through `status`. */
 result run_program_in_worker(session *s, char *const *arguments, int *status);
 
-/* What to say of a cell that did not return, and what was lost with it. `survived`: the worker lives on. */
+/* The error of a cell that did not return, with a list of lost variables. `survived`: the worker lives on. */
 result worker_exit_result(session *s, bool survived);
-/* Puts a new worker in the old one's place, and says what that has cost. */
+/* Puts a new worker in the old one's place, and lists the variables that are lost. */
 void add_loss(session *s, text *into);
 
 /* The worker's memory, for value.h. */

@@ -1,9 +1,9 @@
-/* The text of the session's cells, and what became of each, as diagnose.h asks for it: `closure` is the session.
- * Read first: session.h, mistakes/diagnose.h. */
+/* The text of the session's cells, and the fate of each, for diagnose.h: `closure` is the session. Read first:
+ * session.h, diagnostics/diagnose.h. */
 #ifndef KERNEL_SOURCES_H
 #define KERNEL_SOURCES_H
 
-#include "mistakes/diagnose.h"
+#include "diagnostics/diagnose.h"
 #include "session.h"
 
 /* A line of a cell or a file; line 0: all of it. NULL: there is no such text. The caller frees. */

@@ -11,35 +11,32 @@
 static char *blanked(const char *whole, size_t begin, size_t end)
 {
     char *copy = copy_of(whole);
-    for (size_t i = begin; i < end; i++) {
-        if (copy[i] != '\n') copy[i] = ' ';
-    }
+    blank_out(copy, begin, end);
     return copy;
 }
 
 /* The size in brackets at that byte, as C at its own place. */
-static void ask(const draft *d, const bound *one, names *asked)
+static void ask(const parsed_cell *parsed, const bound *one, names *asked)
 {
-    const token *t = d->split.tokens.items;
+    const token *t = parsed->split.tokens.items;
     size_t at = 0;
     while (t[at].begin != one->bracket) at++;
-    size_t end = after_brackets(d->source, t, at, d->split.tokens.count) - 1, start = t[at + 1].begin;
-    while (start > 0 && d->source[start - 1] != '\n') start--;
-    char *line = line_directive(d, t[at + 1].line);
+    size_t end = after_brackets(parsed->source, t, at, parsed->split.tokens.count) - 1,
+           start = line_start(parsed->source, t[at + 1].begin);
+    char *line = line_directive(parsed, t[at + 1].line);
     char *code = format_text("%s%*s%.*s", line, (int)(t[at + 1].begin - start), "",
-                             (int)(t[end].begin - t[at + 1].begin), d->source + t[at + 1].begin);
+                             (int)(t[end].begin - t[at + 1].begin), parsed->source + t[at + 1].begin);
     free(line);
     names_add(asked, code);
     free(code);
 }
 
-static bool good_sizes(const draft *d, const bound *bounds, size_t count, result *r)
+static bool good_sizes(const parsed_cell *parsed, const bound *bounds, size_t count, result *r)
 {
     for (size_t i = 0; i < count; i++) {
-        unsigned line = 1;
-        for (size_t k = 0; k < bounds[i].bracket; k++) line += d->source[k] == '\n';
+        unsigned line;
         if (bounds[i].value >= 0) continue;
-        const char *file = origin_of(d->from, d->name, line, &line);
+        const char *file = origin_of(parsed->from, parsed->name, line_number(parsed->source, bounds[i].bracket), &line);
         *r = error_result("SizeError", "%s:%u: an array cannot have %ld elements", file, line, bounds[i].value);
         return false;
     }
@@ -47,19 +44,21 @@ static bool good_sizes(const draft *d, const bound *bounds, size_t count, result
 }
 
 /* The first declarator of the piece with a size that is not known. */
-static declarator first_unknown(const draft *d, const declaration *taken)
+static declarator first_unknown(const parsed_cell *parsed, const declaration *taken)
 {
     for (size_t k = 0; k < taken->count; k++) {
         const declarator *one = &taken->declarators[k];
-        size_t begin = d->split.tokens.items[one->first].begin, end = d->split.tokens.items[one->last - 1].end;
-        for (size_t i = 0; i < d->bound_count; i++) {
-            if (!d->bounds[i].known && d->bounds[i].bracket >= begin && d->bounds[i].bracket < end) return *one;
+        size_t begin = parsed->split.tokens.items[one->first].begin,
+               end = parsed->split.tokens.items[one->last - 1].end;
+        for (size_t i = 0; i < parsed->bound_count; i++) {
+            if (!parsed->bounds[i].known && parsed->bounds[i].bracket >= begin && parsed->bounds[i].bracket < end)
+                return *one;
         }
     }
     return taken->declarators[0];
 }
 
-result run_in_stages(session *s, const draft *whole, size_t first, const char *name)
+result run_in_stages(session *s, const parsed_cell *whole, size_t first, const char *name)
 {
     const token *t = whole->split.tokens.items;
     declaration taken = declaration_of(&whole->split, &whole->split.pieces[first]);
@@ -86,7 +85,7 @@ result run_in_stages(session *s, const draft *whole, size_t first, const char *n
          *rest = blanked(whole->source, 0, begin);
     if (!alone) {
         before[comma] = ';';
-        for (size_t i = specified; i <= comma; i++) rest[i] = rest[i] == '\n' ? '\n' : ' ';
+        blank_out(rest, specified, comma + 1);
     }
     declaration_free(&taken);
     result r = run_part(s, before, name,

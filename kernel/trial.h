@@ -4,7 +4,7 @@
 #ifndef KERNEL_TRIAL_H
 #define KERNEL_TRIAL_H
 
-#include "cells/analyse.h"
+#include "cells/analyser.h"
 
 typedef enum trial_end {
     TRIAL_PASSED, /* or there was no need for one */
@@ -16,9 +16,10 @@ typedef enum trial_end {
 /* Seconds of processor time that a trial may take: help is not waited for as long as a cell. */
 enum { TRIAL_OF_CELL = 4, TRIAL_OF_HELP = 1 };
 
-/* May this text, the unit of a cell, be read here? `wake`: readable when the cell is interrupted; -1: nobody does. */
+/* May this text, the unit of a cell, be read in the kernel's process? `wake`: readable when the cell is interrupted;
+ * -1: it is not interrupted. */
 trial_end trial_of(const analyser *a, const text *unit, unsigned seconds, int wake);
-/* What is to be said of it: a sentence. */
+/* A sentence about it for the user. */
 const char *trial_sentence(trial_end end);
 
 /* growth.c: does reading it need little more than its own size? */

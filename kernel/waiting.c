@@ -100,10 +100,11 @@ static char state_of(pid_t process)
     return after && after[1] ? after[2] : 0;
 }
 
-/* A worker that has stopped itself cannot go on by itself; a guard that a cell has stopped is to go on. */
+/* Ends a worker that has stopped itself, since nothing would continue it, and continues a supervisor that a cell has
+ * stopped. */
 static void end_if_stopped(worker_process *w)
 {
-    if (state_of(w->guard) == 'T') kill(w->guard, SIGCONT);
+    if (state_of(w->supervisor) == 'T') kill(w->supervisor, SIGCONT);
     if (w->traced) return; /* the debugger shows it, and can let it go on */
     char state = state_of(w->process);
     if (state != 'T' && state != 'Z') return;
@@ -124,7 +125,7 @@ void waiting_look(worker_process *w)
     if (family_reads(w->process, facts.st_ino, 0, false, false)) ask_user(w);
 }
 
-/* A program gets its time to end by itself. */
+/* Does the worker wait for a program? That gets more time to end by itself. */
 static bool awaits_program(pid_t worker)
 {
     char path[64], line[256];

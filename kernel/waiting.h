@@ -1,5 +1,5 @@
-/* While a cell runs: is somebody waiting for input, has the cell been stopped, how does an interrupt escalate.
- * Read first: worker_process.h. */
+/* While a cell runs: finds processes that wait for input, cells that have been stopped, and makes interrupts stronger
+ * by and by. Read first: worker_process.h. */
 #ifndef KERNEL_WAITING_H
 #define KERNEL_WAITING_H
 
@@ -7,7 +7,7 @@
 
 /* Looks, now and then, for a process that waits in read(0) on the cell's stdin, and asks the user for a line. */
 void waiting_look(worker_process *w);
-/* Takes an interrupt one step further: asked, asked again, then the worker is ended. */
+/* Takes an interrupt one step further: SIGINT, then the worker's own signal, then the worker is ended. */
 void waiting_interrupt(worker_process *w);
 
 #endif

@@ -28,7 +28,8 @@ static void close_one(int *descriptor)
 
 void worker_blank(worker_process *w)
 {
-    *w = (worker_process){.guard_socket = -1, .control = -1, .wake = -1, .out_pipe = -1, .error_pipe = -1, .input = -1};
+    *w = (worker_process){
+        .supervisor_socket = -1, .control = -1, .wake = -1, .out_pipe = -1, .error_pipe = -1, .input = -1};
 }
 
 bool worker_open(worker_process *w, output *out, const char *program, const char *folder)
@@ -47,31 +48,32 @@ static bool end_one(const relative *r, void *closure)
 {
     const worker_process *w = closure;
     if (r->session == getsid(0)) return false; /* the compilers, which are the kernel's own */
-    if (w->sibling && r->branch == w->sibling->guard) return false;
+    if (w->sibling && r->branch == w->sibling->supervisor) return false;
     if (r->state != 'Z') return kill(r->process, SIGKILL) == 0;
     if (r->parent == getpid()) waitpid(r->process, NULL, WNOHANG);
     return false;
 }
 
-/* What was below a guard that is gone is below the kernel now (subreaper), in sessions that are not the kernel's. */
+/* The processes below a supervisor that is gone are the kernel's own children now (subreaper), in sessions that are not
+ * the kernel's. */
 static void end_orphans(worker_process *w)
 {
     w->orphans_ended = true;
     for (int i = 0; i < 200 && family_each(end_one, w); i++) usleep(5000);
     family_each(end_one, w);
-    if (w->guard > 0 && kill(w->guard, 0) != 0) w->guard = 0;
+    if (w->supervisor > 0 && kill(w->supervisor, 0) != 0) w->supervisor = 0;
 }
 
-/* The guard is started anew when a cell has managed to end it. */
-static bool start_guard(worker_process *w)
+/* The supervisor is started anew when a cell has managed to end it. */
+static bool start_supervisor(worker_process *w)
 {
     int pair[2];
-    if (w->guard > 0) {
-        kill(w->guard, SIGKILL);
-        waitpid(w->guard, NULL, 0);
-        w->guard = 0;
+    if (w->supervisor > 0) {
+        kill(w->supervisor, SIGKILL);
+        waitpid(w->supervisor, NULL, 0);
+        w->supervisor = 0;
     }
-    close_one(&w->guard_socket);
+    close_one(&w->supervisor_socket);
     end_orphans(w);
     w->orphans_ended = false;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return false;
@@ -79,21 +81,21 @@ static bool start_guard(worker_process *w)
     char place[] = "below", *arguments[] = {w->program, number, w->folder, version, place, NULL};
     if (!w->below) strcpy(place, "top");
     fcntl(pair[1], F_SETFD, 0);
-    int failed = posix_spawn(&w->guard, w->program, NULL, NULL, arguments, environ);
+    int failed = posix_spawn(&w->supervisor, w->program, NULL, NULL, arguments, environ);
     close(pair[1]);
     free(number);
     free(version);
-    w->guard_socket = pair[0];
+    w->supervisor_socket = pair[0];
     /* The token goes first, and not on the command line, which every user of the host can read. */
     if (!failed) failed = send(pair[0], &w->token, sizeof w->token, MSG_NOSIGNAL) != sizeof w->token;
-    if (failed) close_one(&w->guard_socket);
+    if (failed) close_one(&w->supervisor_socket);
     return !failed;
 }
 
-static bool guard_gone(const worker_process *w)
+static bool supervisor_gone(const worker_process *w)
 {
-    struct pollfd ready = {w->guard_socket, 0, 0};
-    return w->guard_socket < 0 || poll(&ready, 1, 0) < 0 || (ready.revents & (POLLHUP | POLLERR));
+    struct pollfd ready = {w->supervisor_socket, 0, 0};
+    return w->supervisor_socket < 0 || poll(&ready, 1, 0) < 0 || (ready.revents & (POLLHUP | POLLERR));
 }
 
 static char *pack_environment(const worker_process *w, size_t *size)
@@ -113,7 +115,7 @@ static bool send_start(worker_process *w, int control, int out, int error)
     size_t size;
     char *environment = pack_environment(w, &size);
     message start = {.token = w->token, .kind = MESSAGE_START};
-    bool sent = message_send(w->guard_socket, &start, environment, size, descriptors, 4);
+    bool sent = message_send(w->supervisor_socket, &start, environment, size, descriptors, 4);
     free(environment);
     close(input);
     return sent;
@@ -121,7 +123,7 @@ static bool send_start(worker_process *w, int control, int out, int error)
 
 bool worker_start(worker_process *w)
 {
-    if (guard_gone(w) && !start_guard(w)) return false;
+    if (supervisor_gone(w) && !start_supervisor(w)) return false;
     int control[2] = {-1, -1}, out[2] = {-1, -1}, error[2] = {-1, -1};
     close_one(&w->control);
     close_one(&w->out_pipe);
@@ -147,7 +149,7 @@ bool worker_start(worker_process *w)
 
 bool worker_is_up(const worker_process *w)
 {
-    return (w->process > 0 || w->starting) && w->control >= 0 && w->guard_socket >= 0;
+    return (w->process > 0 || w->starting) && w->control >= 0 && w->supervisor_socket >= 0;
 }
 
 static void drain_pipe(worker_process *w, int *pipe, int stream)
@@ -164,7 +166,7 @@ static void drain_pipe(worker_process *w, int *pipe, int stream)
 
 void worker_drain(worker_process *w)
 {
-    if (!w->orphans_ended && guard_gone(w)) end_orphans(w);
+    if (!w->orphans_ended && supervisor_gone(w)) end_orphans(w);
     drain_pipe(w, &w->out_pipe, 1);
     drain_pipe(w, &w->error_pipe, 2);
 }
@@ -172,6 +174,11 @@ void worker_drain(worker_process *w)
 static void drain_for_display(void *closure)
 {
     worker_drain(closure);
+}
+
+void worker_serve_display(worker_process *w)
+{
+    if (w->display) display_serve(w->display, w->out, drain_for_display, w);
 }
 
 static void read_pipe(worker_process *w, int *pipe, int stream)
@@ -182,33 +189,33 @@ static void read_pipe(worker_process *w, int *pipe, int stream)
     if (got == 0) close_one(pipe);
 }
 
-/* Why the guard is gone, where it can be told: an installation of which only a part is new. */
-static void name_guards_end(worker_process *w)
+/* Names the reason why the supervisor is gone, where it is known: only a part of the installation is new. */
+static void name_supervisors_end(worker_process *w)
 {
     int status = 0;
-    for (int i = 0; i < 20 && w->guard > 0; i++) {
-        pid_t ended = waitpid(w->guard, &status, WNOHANG);
-        if (ended == w->guard) w->guard = 0;
+    for (int i = 0; i < 20 && w->supervisor > 0; i++) {
+        pid_t ended = waitpid(w->supervisor, &status, WNOHANG);
+        if (ended == w->supervisor) w->supervisor = 0;
         else usleep(5000);
     }
-    if (w->guard || !WIFEXITED(status) || WEXITSTATUS(status) != EXIT_OTHER_VERSION) return;
+    if (w->supervisor || !WIFEXITED(status) || WEXITSTATUS(status) != EXIT_OTHER_VERSION) return;
     free(w->culled);
     w->culled =
         copy_of("kolo-worker is of another version than kolo-kernel: install Kolo anew, and restart the kernel");
 }
 
-/* A message from the guard: only the end of the worker matters here. */
-static bool take_guard_news(worker_process *w)
+/* A message from the supervisor: only the end of the worker matters here. */
+static bool take_supervisor_news(worker_process *w)
 {
     message news;
     int descriptors[MESSAGE_DESCRIPTORS];
     static char payload[MESSAGE_LIMIT];
-    ssize_t size = message_receive(w->guard_socket, w->token, &news, payload, descriptors);
+    ssize_t size = message_receive(w->supervisor_socket, w->token, &news, payload, descriptors);
     if (size == MESSAGE_GONE) {
         w->ended_idle = !w->running;
         w->unreported = true;
-        close_one(&w->guard_socket);
-        name_guards_end(w);
+        close_one(&w->supervisor_socket);
+        name_supervisors_end(w);
         if (!w->orphans_ended) end_orphans(w);
         w->status = SIGKILL;
         w->process = 0;
@@ -234,14 +241,14 @@ static bool take_guard_news(worker_process *w)
     return true;
 }
 
-/* In the place of an answer: the cell has failed for this. */
+/* Puts a refusal in the place of an answer, so that the cell fails with this sentence. */
 static void answer_instead(worker_process *w, const char *why)
 {
     w->last = (message){.kind = MESSAGE_ANSWER, .code = -1, .number = STATUS_REFUSED};
     w->payload_size = (size_t)snprintf(w->payload, MESSAGE_LIMIT, "%s", why) + 1;
 }
 
-/* A reply from the worker. A dying one's last word is kept; its end comes through the guard. */
+/* A reply from the worker. A dying one's last word is kept; its end comes through the supervisor. */
 static bool take_reply(worker_process *w)
 {
     int descriptors[MESSAGE_DESCRIPTORS];
@@ -257,7 +264,7 @@ static bool take_reply(worker_process *w)
     return reply.kind != MESSAGE_FATAL && reply.kind != MESSAGE_READY;
 }
 
-enum { WATCH_GUARD, WATCH_CONTROL, WATCH_WAKE, WATCH_OUT, WATCH_ERROR, WATCH_DISPLAY };
+enum { WATCH_SUPERVISOR, WATCH_CONTROL, WATCH_WAKE, WATCH_OUT, WATCH_ERROR, WATCH_DISPLAY };
 
 int worker_delay(const worker_process *w)
 {
@@ -273,7 +280,7 @@ int worker_delay(const worker_process *w)
 void worker_watch(const worker_process *w, int *descriptors)
 {
     bool room = output_has_room(w->out);
-    const int all[WORKER_WATCHED] = {w->guard_socket, w->control, w->wake, room ? w->out_pipe : -1,
+    const int all[WORKER_WATCHED] = {w->supervisor_socket, w->control, w->wake, room ? w->out_pipe : -1,
                                      room ? w->error_pipe : -1};
     memcpy(descriptors, all, sizeof all);
 }
@@ -288,7 +295,7 @@ bool worker_turn(worker_process *w, int wait, outcome *result)
         return true;
     }
     bool room = output_has_room(w->out);
-    watched[WATCH_GUARD] = (struct pollfd){w->guard_socket, POLLIN, 0};
+    watched[WATCH_SUPERVISOR] = (struct pollfd){w->supervisor_socket, POLLIN, 0};
     watched[WATCH_CONTROL] = (struct pollfd){w->control, POLLIN, 0};
     watched[WATCH_WAKE] = (struct pollfd){w->wake, POLLIN, 0};
     watched[WATCH_OUT] = (struct pollfd){room ? w->out_pipe : -1, POLLIN, 0};
@@ -297,7 +304,7 @@ bool worker_turn(worker_process *w, int wait, outcome *result)
     if (poll(watched, WATCH_DISPLAY + 1, wait) < 0) return false;
     if (watched[WATCH_OUT].revents) read_pipe(w, &w->out_pipe, 1);
     if (watched[WATCH_ERROR].revents) read_pipe(w, &w->error_pipe, 2);
-    if (w->display) display_serve(w->display, w->out, drain_for_display, w);
+    worker_serve_display(w);
     output_tick(w->out);
     if (watched[WATCH_WAKE].revents) worker_take_wake(w);
     if (w->interrupted > 0 && w->display) display_drop_held(w->display);
@@ -308,7 +315,7 @@ bool worker_turn(worker_process *w, int wait, outcome *result)
         *result = OUTCOME_ANSWER;
         return true;
     }
-    if (watched[WATCH_GUARD].revents && take_guard_news(w)) {
+    if (watched[WATCH_SUPERVISOR].revents && take_supervisor_news(w)) {
         *result = OUTCOME_ENDED;
         return true;
     }
@@ -319,7 +326,7 @@ static outcome wait_for_reply(worker_process *w)
 {
     outcome result = OUTCOME_ENDED;
     while (!worker_turn(w, worker_delay(w), &result)) {
-        if (w->guard_socket < 0) break;
+        if (w->supervisor_socket < 0) break;
     }
     return result;
 }
@@ -360,10 +367,10 @@ outcome worker_peek(worker_process *w, uint64_t address, size_t size)
     return wait_for_reply(w);
 }
 
-static void tell_guard(worker_process *w, bool runs)
+static void tell_supervisor(worker_process *w, bool runs)
 {
     message watch = {.token = w->token, .kind = MESSAGE_WATCH, .number = runs};
-    if (w->guard_socket >= 0) message_send(w->guard_socket, &watch, NULL, 0, NULL, 0);
+    if (w->supervisor_socket >= 0) message_send(w->supervisor_socket, &watch, NULL, 0, NULL, 0);
 }
 
 void worker_begin(worker_process *w, uint32_t kind, const void *payload, size_t size, bool asks)
@@ -378,7 +385,7 @@ void worker_begin(worker_process *w, uint32_t kind, const void *payload, size_t 
     w->input = ends[1];
     w->asks = w->out->holds = asks;
     w->running = true;
-    tell_guard(w, true);
+    tell_supervisor(w, true);
     send_request(w, (message){.kind = kind}, payload, size, &ends[0]);
     close(ends[0]);
 }
@@ -386,21 +393,22 @@ void worker_begin(worker_process *w, uint32_t kind, const void *payload, size_t 
 outcome worker_finish(worker_process *w, outcome result)
 {
     w->running = w->out->holds = false;
-    tell_guard(w, false);
+    tell_supervisor(w, false);
     if (result == OUTCOME_ANSWER) {
         w->wall += w->last.wall;
         w->user += w->last.user;
         w->system += w->last.system;
     }
-    if (result == OUTCOME_ANSWER && guard_gone(w)) { /* the cell ended its guard, and with it its own process */
+    if (result == OUTCOME_ANSWER &&
+        supervisor_gone(w)) { /* the cell ended its supervisor, and with it its own process */
         result = OUTCOME_ENDED;
-        close_one(&w->guard_socket);
+        close_one(&w->supervisor_socket);
         w->status = SIGKILL;
         w->process = 0;
     }
     close_one(&w->input);
     worker_drain(w);
-    if (w->display) display_serve(w->display, w->out, drain_for_display, w);
+    worker_serve_display(w);
     return result;
 }
 
@@ -449,15 +457,15 @@ void worker_stop(worker_process *w, bool gently)
     bool had = w->process != 0 || w->starting;
     if (gently && worker_ask_to_end(w)) had = false;
     message sweep = {.token = w->token, .kind = MESSAGE_SWEEP, .number = gently};
-    if (w->guard_socket < 0 || !message_send(w->guard_socket, &sweep, NULL, 0, NULL, 0)) return;
+    if (w->supervisor_socket < 0 || !message_send(w->supervisor_socket, &sweep, NULL, 0, NULL, 0)) return;
     if (had) wait_for_end(w, 3);
 }
 
 void worker_close(worker_process *w)
 {
-    close_one(&w->guard_socket);
-    if (w->guard > 0) {
-        for (int i = 0; i < 300 && waitpid(w->guard, NULL, WNOHANG) == 0; i++) usleep(10000);
+    close_one(&w->supervisor_socket);
+    if (w->supervisor > 0) {
+        for (int i = 0; i < 300 && waitpid(w->supervisor, NULL, WNOHANG) == 0; i++) usleep(10000);
     }
     end_orphans(w);
     close_one(&w->control);

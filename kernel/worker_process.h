@@ -1,6 +1,6 @@
-/* The processes behind the session: a guard, a worker that it forks, and the pipes between. Starts them, speaks with
- * them, and pumps what the worker prints and displays while it waits. One thread at a time.
- * Read first: worker/protocol.h, output.h. */
+/* The processes behind the session: a supervisor, a worker that it forks, and the pipes between. Starts them, speaks
+ * with them, and pumps what the worker prints and displays while it waits. One thread at a time. Read first:
+ * worker/protocol.h, output.h. */
 #ifndef KERNEL_WORKER_PROCESS_H
 #define KERNEL_WORKER_PROCESS_H
 
@@ -19,15 +19,15 @@ typedef struct worker_process {
     names environment;    /* "NAME=value" for each new worker */
     char *program, *folder;
     uint64_t token;
-    pid_t guard, process; /* 0: none; `process` is the worker */
-    int guard_socket, control, wake, out_pipe, error_pipe;
+    pid_t supervisor, process; /* 0: none; `process` is the worker */
+    int supervisor_socket, control, wake, out_pipe, error_pipe;
     int input;            /* the write end of the running cell's stdin, or -1 */
     char *input_file;     /* what the cell reads instead of asking; NULL: nothing */
     bool asks;            /* the cell's reads may be put to the user */
-    bool orphans_ended;   /* the guard is gone, and what it left has been ended */
+    bool orphans_ended;   /* the supervisor is gone, and what it left has been ended */
     bool unsent;          /* the last request could not be sent: `last` and `payload` say why */
-    bool below;           /* another guard is above this one's, and does for it what its keeper would */
-    bool starting;        /* the guard has been asked for a worker and has not yet named it */
+    bool below;           /* another supervisor is above this one's, and does for it what its reaper would */
+    bool starting;        /* the supervisor has been asked for a worker and has not yet named it */
     atomic_bool traced;   /* a debugger is attached to the worker */
     bool running;         /* a cell or a program runs in the worker */
     bool ended_idle;      /* the worker ended while none did */
@@ -40,8 +40,8 @@ typedef struct worker_process {
     char *payload;        /* of the last reply, MESSAGE_LIMIT bytes */
     size_t payload_size;
     bool fatal_seen;      /* `last` is the worker's last word; its end follows */
-    const struct worker_process *sibling; /* another worker of this process, or NULL: its family is not to be swept */
-    char *culled;         /* why the guard has ended processes of the cell; NULL: it has not */
+    const struct worker_process *sibling; /* another worker of this process, whose processes are spared; or NULL */
+    char *culled;         /* why the supervisor has ended processes of the cell; NULL: it has not */
     int status;           /* wait status of the worker that ended */
     bool stopped, forced; /* it ended because it had stopped itself; because an interrupt could not end its cell */
 } worker_process;
@@ -50,11 +50,11 @@ typedef enum outcome { OUTCOME_ANSWER, OUTCOME_ENDED } outcome;
 
 /* Before worker_open(), so that worker_close() may follow in any case. */
 void worker_blank(worker_process *w);
-/* program: kolo-worker's path; folder: the session's, deleted by the guard when the kernel is gone. */
+/* program: kolo-worker's path; folder: the session's, deleted by the supervisor when the kernel is gone. */
 bool worker_open(worker_process *w, output *out, const char *program, const char *folder);
 void worker_close(worker_process *w);
 
-/* Starts a worker (and a guard, if that is gone too). False when none comes up. */
+/* Starts a worker (and a supervisor, if that is gone too). False when none comes up. */
 bool worker_start(worker_process *w);
 bool worker_is_up(const worker_process *w);
 /* Lets an idle worker end as a program does, exit handlers and all, within a second. False: it goes on, or is none. */
@@ -77,13 +77,15 @@ outcome worker_run(worker_process *w, uint32_t kind, const void *payload, size_t
 void worker_begin(worker_process *w, uint32_t kind, const void *payload, size_t size, bool asks);
 bool worker_turn(worker_process *w, int wait, outcome *result);
 outcome worker_finish(worker_process *w, outcome result);
-/* What to poll for news, besides the display: WORKER_WATCHED descriptors. And how long to wait for them, in ms. */
+/* The descriptors to poll besides the display, WORKER_WATCHED of them, and for how many ms. */
 enum { WORKER_WATCHED = 5 };
 void worker_watch(const worker_process *w, int *descriptors);
 int worker_delay(const worker_process *w);
 
-/* Reads what is in the pipes now, and ends what a guard that is gone has left. */
+/* Reads what is in the pipes now, and ends what a supervisor that is gone has left. */
 void worker_drain(worker_process *w);
+/* Serves the programs that display something, after what they have printed. */
+void worker_serve_display(worker_process *w);
 /* Has an interrupt come? `interrupted` says when. */
 void worker_take_wake(worker_process *w);
 /* Any thread: forgets an interrupt that nobody has taken yet. */

@@ -18,14 +18,14 @@ static const char *const code_flags[] = {
     "-gdwarf-4", "-fPIC", "-fkeep-persistent-storage-variables", "-fsemantic-interposition", "-fno-color-diagnostics",
     "-w",        NULL};
 
-/* A fault stays a fault, at its line, with those that led there. */
+/* Flags that keep a fault a fault, at its line, with the calls that led to it. */
 static const char *const fault_flags[] = {
     "-fno-delete-null-pointer-checks", "-fno-finite-loops", "-mllvm",
     "-replexitval=never", /* what a loop adds up is not worked out beforehand */
     "-fasynchronous-unwind-tables", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls",
     "-fsanitize=integer-divide-by-zero,unreachable", "-fsanitize-trap=integer-divide-by-zero,unreachable",
     "-fno-sanitize-recover=array-bounds", "-fstack-protector-strong",
-    /* A branch on what was never set goes one way or the other, not nowhere. */
+    /* Keeps both ways of a branch on a variable that was never set. */
     "-ftrivial-auto-var-init=pattern", "-ftrivial-auto-var-init-max-size=4096", "-mllvm", "-trap-unreachable", NULL};
 
 void flags_add(names *list, const char *flag)
@@ -48,7 +48,7 @@ void compiler_open(compiler *c, const names *flags, const char *folder)
     names_add_all(&c->flags, flags);
 }
 
-/* What a compiler may have: learners' text makes it grow. */
+/* Limits of a compiler process, since learners' text can make it use any amount of time and memory. */
 enum {
     TOOL_SECONDS = 60,
     PRINTING_SECONDS = 4 /* of processor time: to compile, to print what is read back */,
@@ -140,7 +140,8 @@ char *preprocessed(const text *code, const names *flags, const char *folder)
     return found;
 }
 
-/* A check of each index costs nothing measurable as cells are compiled; who asks for more speed gets all of it. */
+/* Checking each index costs nothing measurable at the level at which cells are compiled. A user who asks for more speed
+ * gets no checks. */
 bool flags_want_speed(const names *flags)
 {
     bool fast = false;
@@ -292,7 +293,7 @@ void compiler_precompile(compiler *c, const char *prefix)
     free(log);
 }
 
-/* Takes the new header into use once it is there; a clang that waits without it is replaced. */
+/* Uses the new header once it is there; a clang that waits without it is replaced. */
 static void adopt_header(compiler *c)
 {
     int status;
@@ -313,7 +314,7 @@ void compiler_tend(compiler *c)
     compiler_prepare(c);
 }
 
-/* Why clang did not do it, where its own words do not say. */
+/* The reason why clang failed, where its own words do not say it. */
 static char *exit_of_tool(int status)
 {
     if (!WIFSIGNALED(status)) return NULL;

@@ -1,6 +1,6 @@
-/* From a unit to a loadable object: clang, started before the cell comes and waiting on its standard input, then plain
- * ld (one clang -shared would pay its start twice). The session's includes become a precompiled header behind the
- * user's back. Read first: unit.h, object.h. */
+/* Makes a loadable object of a unit. A clang is started before the cell comes, and waits on its standard input; then
+ * plain ld links (one clang -shared would pay its start twice). The session's includes are precompiled as a header
+ * beside that. Read first: unit.h, object.h. */
 #ifndef KERNEL_CELLS_COMPILE_H
 #define KERNEL_CELLS_COMPILE_H
 
@@ -33,7 +33,8 @@ bool flags_want_speed(const names *flags);
 bool flags_sanitize(const names *flags);
 /* Is the language that they choose C23, or a later draft? */
 bool flags_are_c23(const names *flags);
-/* Adds what keeps a fault a fault however the code is optimised. `given`: the user's, who may want speed instead. */
+/* Adds flags that keep faults at any level of optimisation. `given`: the user's flags, which may ask for speed
+ * instead. */
 void flags_keep_faults(names *list, const names *given);
 
 void compiler_open(compiler *c, const names *flags, const char *folder);
@@ -58,7 +59,7 @@ void tools_heed(int descriptor);
 /* Runs a program with its output to `log`, in limits of time and memory; its wait status, -1 when it cannot be started.
  */
 int run_tool(char *const *arguments, const char *log);
-/* What it printed, by way of the file `log`, which goes. NULL when it failed; the caller frees. */
+/* Its output, through the file `log`, which is deleted. NULL when it failed; the caller frees. */
 char *output_of_tool(char *const *arguments, const char *log);
 /* The code as clang -E leaves it, with these flags (NULL: none). `folder`: for temporary files. NULL when it failed;
  * the caller frees. */

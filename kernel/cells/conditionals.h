@@ -1,4 +1,4 @@
-/* #if at the top of a cell: which of its lines the preprocessor drops. Read first: analyse.h. */
+/* #if at the top of a cell: which of its lines the preprocessor drops. Read first: analyser.h. */
 #ifndef KERNEL_CELLS_CONDITIONALS_H
 #define KERNEL_CELLS_CONDITIONALS_H
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 typedef struct search {
-    const draft *d;
+    const parsed_cell *cell;
     names changed, fresh; /* plain names: with another meaning than before; new or as before */
     names macros;         /* of those, macros that stand behind a function of that name, which does not meet them */
     dependents found;
@@ -21,10 +21,10 @@ static bool uses_changed(const search *s, const entity *e)
     return false;
 }
 
-static bool defined_here(const draft *d, const entity *e)
+static bool defined_here(const parsed_cell *parsed, const entity *e)
 {
     for (size_t i = 0; i < e->defines.count; i++) {
-        if (draft_find(d, e->defines.items[i])) return true;
+        if (parsed_cell_find(parsed, e->defines.items[i])) return true;
     }
     return false;
 }
@@ -39,7 +39,7 @@ static void add_names(search *s, const entity *e)
     }
 }
 
-/* A function whose parameters or result are of a type that changes: who calls it is compiled again, too. */
+/* The callers of a function whose parameters or result are of a type that changes are compiled again, too. */
 static bool head_changed(const search *s, const entity *e)
 {
     bool changed = false;
@@ -48,7 +48,7 @@ static bool head_changed(const search *s, const entity *e)
     return changed;
 }
 
-/* What a changed macro or type takes along: macros and types that use it, with all their names. */
+/* Macros and types that use a changed macro or type count as changed, with all their names. */
 static void spread(entity *e, void *closure)
 {
     search *s = closure;
@@ -56,7 +56,7 @@ static void spread(entity *e, void *closure)
     if ((carries && uses_changed(s, e)) || head_changed(s, e)) add_names(s, e);
 }
 
-/* A function that could not run for want of something that the cell brings is looked at again. */
+/* A function that could not run is tried again when the cell defines the name that it lacked. */
 static bool may_fit_now(const search *s, const entity *e)
 {
     for (size_t i = 0; e->unfit && i < e->uses.count; i++) {
@@ -69,7 +69,7 @@ static void collect(entity *e, void *closure)
 {
     search *s = closure;
     dependents *f = &s->found;
-    if (!e->link || e->gone || defined_here(s->d, e)) return;
+    if (!e->link || e->gone || defined_here(s->cell, e)) return;
     bool changed = uses_changed(s, e);
     if (e->kind == ENTITY_FUNCTION && e->definition && (changed || may_fit_now(s, e))) {
         f->functions = need_grown(f->functions, f->function_count, &f->function_capacity, sizeof *f->functions);
@@ -92,7 +92,7 @@ bool variable_changes(const entity *e, const symbols *session)
     return e->natural || old->kind != e->kind || old->layout != e->layout || differs(old->constant, e->constant);
 }
 
-/* `#define SQ(x) …` where SQ() is a function of an earlier cell: who calls it gets the macro from now on. */
+/* `#define SQ(x) …` where SQ() is a function of an earlier cell: its callers get the macro from now on. */
 static bool hides_function(const entity *macro, const symbols *session)
 {
     const entity *e = symbols_find_bytes(session, 'o', macro->name, strlen(macro->name));
@@ -119,14 +119,14 @@ static void add_changed(search *s, const entity *e, const symbols *session)
     }
 }
 
-dependents dependents_of(const draft *d, const symbols *session, const names *more)
+dependents dependents_of(const parsed_cell *parsed, const symbols *session, const names *more)
 {
-    search s = {.d = d};
-    for (size_t i = 0; i < d->count; i++) {
-        if (d->items[i].what->defines.count) add_changed(&s, d->items[i].what, session);
+    search s = {.cell = parsed};
+    for (size_t i = 0; i < parsed->count; i++) {
+        if (parsed->items[i].what->defines.count) add_changed(&s, parsed->items[i].what, session);
     }
-    for (size_t i = 0; i < d->undone.count; i++) {
-        names_add(&s.changed, d->undone.items[i]);
+    for (size_t i = 0; i < parsed->undone.count; i++) {
+        names_add(&s.changed, parsed->undone.items[i]);
         s.grown = true;
     }
     for (size_t i = 0; i < more->count; i++) {
@@ -158,11 +158,11 @@ static bool same_words(const char *a, const char *b)
     return same;
 }
 
-void changed_typedefs(const draft *d, const symbols *session, names *into)
+void changed_typedefs(const parsed_cell *parsed, const symbols *session, names *into)
 {
-    search s = {.d = d};
-    for (size_t i = 0; i < d->count; i++) {
-        const entity *e = d->items[i].what;
+    search s = {.cell = parsed};
+    for (size_t i = 0; i < parsed->count; i++) {
+        const entity *e = parsed->items[i].what;
         for (size_t k = 0; k < e->defines.count; k++) {
             const entity *old = symbols_find(session, e->defines.items[k]);
             bool type = old && old->kind == ENTITY_TYPE && e->defines.items[k][0] == 'o' && !strchr(old->shown, '{');

@@ -1,6 +1,6 @@
-/* What must follow when a macro, a type, a constant, a function's head or a variable's type changes: functions compiled
- * with the old one are compiled again beside the cell that changed it; variables whose layout differs are let go.
- * Read first: symbols.h, unit.h. */
+/* The consequences when a cell changes a macro, a type, a constant, a function's head or a variable's type. Functions
+ * compiled with the old one are compiled again beside that cell; variables whose layout differs are dropped. Read
+ * first: symbols.h, unit.h. */
 #ifndef KERNEL_CELLS_DEPENDENTS_H
 #define KERNEL_CELLS_DEPENDENTS_H
 
@@ -15,12 +15,12 @@ typedef struct dependents {
 
 /* Borrows the session's entities: to be used before anything is put in or dropped. `more`: plain names that count as
  * changed as well. The types of what the cell defines must be known. */
-dependents dependents_of(const draft *d, const symbols *session, const names *more);
+dependents dependents_of(const parsed_cell *parsed, const symbols *session, const names *more);
 /* Typedefs of earlier cells that the cell gives another meaning, and those that are made of them: adds their names. */
-void changed_typedefs(const draft *d, const symbols *session, names *into);
+void changed_typedefs(const parsed_cell *parsed, const symbols *session, names *into);
 void dependents_free(dependents *d);
 
-/* Does the draft give this variable another type or constant value than the session knows? */
+/* Does the cell give this variable another type or constant value than the session knows? */
 bool variable_changes(const entity *e, const symbols *session);
 
 #endif

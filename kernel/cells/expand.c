@@ -27,7 +27,7 @@ typedef struct expansion {
     size_t count, capacity;
 } expansion;
 
-/* What a macro stands for: behind its name and parameters. NULL when the line defines no macro with parameters. */
+/* A macro's body, behind its name and parameters. NULL when the line defines no macro with parameters. */
 static const char *body_of(const char *line)
 {
     const char *p = strstr(line, "define");

@@ -1,5 +1,5 @@
-/* Macros that the splitter has to see through: such as stand for declarations, DEFINE_STACK(int), and such as a cell
- * gives for a while only, as lists of X(…) do. Read first: split.h, symbols.h. */
+/* Expands macros before a cell is split: those that stand for declarations, as DEFINE_STACK(int) does, and those that a
+ * cell defines and undefines again, as lists of X(…) do. Read first: split.h, symbols.h. */
 #ifndef KERNEL_CELLS_EXPAND_H
 #define KERNEL_CELLS_EXPAND_H
 

@@ -75,7 +75,7 @@ static void add_uses(entity *type, const needs *n)
     names_free(&all);
 }
 
-/* Where a pointer is made of it, or another name, a struct need not be known yet: two may point to each other. */
+/* A pointer to a struct, or a typedef of it, needs no definition of the struct: two structs may point to each other. */
 static bool forward_at(const needs *n, size_t tag, bool alias)
 {
     size_t after = tag + 1;

@@ -1,4 +1,4 @@
-/* What must stand before a type for it to be understood. Read first: symbols.h. */
+/* The definitions that must stand before a type in C. Read first: symbols.h. */
 #ifndef KERNEL_CELLS_NEEDS_H
 #define KERNEL_CELLS_NEEDS_H
 
@@ -12,7 +12,7 @@ void type_needs(entity *type, const char *source, const token *tokens, size_t fi
 /* Is it enough that the tag is declared? */
 bool declaration_suffices(const entity *type, const char *tag);
 
-/* `struct node;`, which says nothing about what it is. */
+/* Is it `struct node;`, a declaration without members? */
 bool only_declares(const entity *type);
 
 #endif

@@ -78,7 +78,7 @@ char *unnamed_tag(const cell *c, const declaration *d);
 /* Writes such a tag in a message or a type as clang would have: (unnamed). In place. */
 void hide_tags(char *message);
 
-/* What a piece brings: names in C's name spaces, "o:name" for ordinary names, "t:name" for tags. Adds to `into`. */
+/* Adds the names that a piece defines, in C's name spaces: "o:name" for ordinary names, "t:name" for tags. */
 void defined_names(const cell *c, const piece *p, names *into);
 
 /* Words that are no part of a cell's declaration in the session: `static`, `inline`, … */

@@ -1,4 +1,4 @@
-/* What the session has defined: macros, types, functions and variables, each with the text by which a later cell sees
+/* The definitions of the session: macros, types, functions and variables, each with the text by which a later cell sees
  * it and the names it depends on. A later cell's unit holds only what that cell uses, so a unit does not grow with the
  * session. Read first: split.h.
  *
@@ -16,8 +16,8 @@ typedef enum entity_kind { ENTITY_MACRO, ENTITY_TYPE, ENTITY_FUNCTION, ENTITY_VA
 
 typedef struct entity {
     entity_kind kind;
-    names defines;     /* keys: "m:" macro, "o:" ordinary name, "t:" tag */
-    names uses;        /* plain names in its text */
+    names defines; /* keys: "m:" macro, "o:" ordinary name, "t:" tag */
+    names uses; /* plain names in its text */
     names dependencies; /* those in its declaration, once the session has it: all that a later cell must see with it */
     names forward_dependencies; /* of a type: "struct node" where a declaration of it is enough (needs.h) */
     char *declaration; /* as a later cell sees it, with its #line */
@@ -70,7 +70,7 @@ void symbols_add_macros(const symbols *s, text *into);
 void symbols_remember_link(symbols *s, const char *link, const char *name, const char *type);
 /* The link name of `name` with that type, or NULL. */
 const char *symbols_link_of(const symbols *s, const char *name, const char *type);
-/* What a link name stands for: the name, and its type through `type`. NULL when there is none such. */
+/* The name in C of a link name, and its type through `type`. NULL when no function has that link name. */
 const char *symbols_name_of(const symbols *s, const char *link, const char **type);
 
 /* The `#pragma pack` lines that are in force at the end of the last cell, outermost first. */

@@ -146,6 +146,19 @@ void blank_out(char *string, size_t begin, size_t end)
     }
 }
 
+size_t line_start(const char *string, size_t at)
+{
+    while (at > 0 && string[at - 1] != '\n') at--;
+    return at;
+}
+
+unsigned line_number(const char *string, size_t at)
+{
+    unsigned line = 1;
+    for (size_t i = 0; i < at; i++) line += string[i] == '\n';
+    return line;
+}
+
 void names_add(names *list, const char *string)
 {
     names_add_bytes(list, string, strlen(string));

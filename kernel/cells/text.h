@@ -35,6 +35,10 @@ bool word_among(const char *words, const char *word);
 /* Writes blanks over the bytes from `begin` to `end`, or to the end of the string; line ends stay. */
 void blank_out(char *string, size_t begin, size_t end);
 
+/* Where the line that byte `at` stands in begins; and its number, from 1. */
+size_t line_start(const char *string, size_t at);
+unsigned line_number(const char *string, size_t at);
+
 /* A list of strings that owns them. */
 typedef struct names {
     char **items;

@@ -8,7 +8,7 @@
 
 static void emit_name(writer *w, char space, const char *name, bool early);
 
-/* What a type or another thing uses. `early`: with what the cell itself brings later. */
+/* Emits the entities that a type or another entity uses. `early`: those too that the cell itself defines later. */
 static void emit_used(writer *w, const names *uses, const entity *by, bool early)
 {
     for (size_t i = 0; i < uses->count; i++) {
@@ -39,16 +39,16 @@ static void emit_used_in(writer *w, const char *code)
     tokens_free(&list);
 }
 
-/* May a macro of that name stand in the unit? */
+/* May the unit have a macro of that name? */
 static bool named_by_macro(const writer *w, const char *name)
 {
     char *key = format_text("m:%s", name ? name : "");
-    bool found = name && (draft_find(w->d, key) || symbols_find(w->session, key));
+    bool found = name && (parsed_cell_find(w->cell, key) || symbols_find(w->session, key));
     free(key);
     return found;
 }
 
-/* What an earlier cell wrote: a macro that has got the same name since does not stand in it. */
+/* Emits an earlier cell's text, in which a macro that has got the same name since must not be expanded. */
 static void emit_text_of(writer *w, const entity *e, const char *code)
 {
     bool hidden = e->kind != ENTITY_MACRO && named_by_macro(w, e->name);
@@ -76,14 +76,14 @@ static void emit_entity(writer *w, entity *e)
     emit_forward(w, e);
 }
 
-static void emit_type(writer *w, draft_item *item, bool early);
+static void emit_type(writer *w, parsed_item *item, bool early);
 static void emit_directive(writer *w, const piece *p, const char *macro);
 
 /* Does the cell bring something that takes the place of one of the entity's names? */
-static bool superseded(const draft *d, const entity *e)
+static bool superseded(const parsed_cell *parsed, const entity *e)
 {
     for (size_t i = 0; i < e->defines.count; i++) {
-        draft_item *own = draft_find(d, e->defines.items[i]);
+        parsed_item *own = parsed_cell_find(parsed, e->defines.items[i]);
         bool prototype = own && own->what->kind == ENTITY_FUNCTION && !own->what->defined;
         bool forward = own && only_declares(own->what) && !only_declares(e);
         if (own && !forward && !(prototype && e->definition)) return true;
@@ -91,8 +91,8 @@ static bool superseded(const draft *d, const entity *e)
     return false;
 }
 
-/* What the cell has for that name, where something of an earlier cell needs it before its turn. */
-static void emit_own(writer *w, draft_item *own)
+/* Emits the cell's own definition of that name early, since an entity of an earlier cell needs it. */
+static void emit_own(writer *w, parsed_item *own)
 {
     entity *e = own->what;
     if (e->mark == w->out->mark) return;
@@ -100,35 +100,35 @@ static void emit_own(writer *w, draft_item *own)
     if (e->kind != ENTITY_MACRO || !strstr(e->shown, "define")) return;
     e->mark = w->out->mark;
     emit_used(w, &e->uses, NULL, true);
-    emit_directive(w, &w->d->split.pieces[own->piece], e->name);
+    emit_directive(w, &w->cell->split.pieces[own->piece], e->name);
 }
 
 static void emit_name(writer *w, char space, const char *name, bool early)
 {
     char *key = format_text("%c:%s", space, name);
-    draft_item *own = draft_find(w->d, key);
+    parsed_item *own = parsed_cell_find(w->cell, key);
     if (own && early) emit_own(w, own);
-    entity *old = space == 'm' && names_have(&w->d->undone, name) ? NULL : symbols_find(w->session, key);
-    if (old && !old->gone && !superseded(w->d, old)) emit_entity(w, old);
+    entity *old = space == 'm' && names_have(&w->cell->undone, name) ? NULL : symbols_find(w->session, key);
+    if (old && !old->gone && !superseded(w->cell, old)) emit_entity(w, old);
     free(key);
 }
 
-static bool is_pack(const draft *d, const piece *p)
+static bool is_pack(const parsed_cell *parsed, const piece *p)
 {
-    const token *t = &d->split.tokens.items[p->first];
-    return p->kind == PIECE_DIRECTIVE && packing_line(d->source + t->begin, t->end - t->begin);
+    const token *t = &parsed->split.tokens.items[p->first];
+    return p->kind == PIECE_DIRECTIVE && packing_line(parsed->source + t->begin, t->end - t->begin);
 }
 
-/* Types are emitted where they are first wanted, so each takes along what the cell has said of packing before it.
- * True when that was anything: unpack() must follow. */
+/* Types are emitted where they are first needed, each with the cell's `#pragma pack` lines before it. True when there
+ * were any: unpack() must follow. */
 static bool pack_as_before(writer *w, size_t at_piece)
 {
-    bool any = w->d->packing.count > 0;
+    bool any = w->cell->packing.count > 0;
     if (any) glue(w, "#pragma pack(push, kolo_cell)\n#pragma pack()");
-    for (size_t i = 0; i < w->d->packing.count; i++) glue(w, w->d->packing.items[i]);
+    for (size_t i = 0; i < w->cell->packing.count; i++) glue(w, w->cell->packing.items[i]);
     for (size_t i = 0; i < at_piece; i++) {
-        const piece *p = &w->d->split.pieces[i];
-        if (!is_pack(w->d, p)) continue;
+        const piece *p = &w->cell->split.pieces[i];
+        if (!is_pack(w->cell, p)) continue;
         if (!any) glue(w, "#pragma pack(push, kolo_cell)\n#pragma pack()");
         any = true;
         add_range(w, p->first, p->last, (range_options){.name = none});
@@ -143,14 +143,14 @@ static void unpack(writer *w, bool packed)
 }
 
 /* A struct, union or enum with its members, or a typedef, or a static assertion: as written, at file scope. */
-static void emit_type(writer *w, draft_item *item, bool early)
+static void emit_type(writer *w, parsed_item *item, bool early)
 {
     item->what->mark = w->out->mark;
     if (early) declare_forward(w, item->what);
     emit_used(w, &item->what->uses, early ? item->what : NULL, early);
-    const piece *p = &w->d->split.pieces[item->piece];
-    declaration taken = declaration_of(&w->d->split, p);
-    char *tag = unnamed_tag(&w->d->split, &taken);
+    const piece *p = &w->cell->split.pieces[item->piece];
+    declaration taken = declaration_of(&w->cell->split, p);
+    char *tag = unnamed_tag(&w->cell->split, &taken);
     size_t begin = w->out->source.size;
     bool packed = pack_as_before(w, item->piece);
     size_t last = taken.is_typedef || !taken.count ? p->last : taken.specifiers_last;
@@ -175,19 +175,19 @@ static bool is_auto_type(const writer *w, const piece *p, const declaration *tak
     static const char *const beside[] = {"const", "volatile", "constexpr", NULL};
     bool inferred = false, typed = false;
     for (size_t i = p->first; i < taken->specifiers_last; i++) {
-        const token *t = &w->d->split.tokens.items[i];
+        const token *t = &w->cell->split.tokens.items[i];
         const char *const *word = beside;
-        while (*word && !token_is(w->d->source, t, *word)) word++;
-        if (token_is(w->d->source, t, "__auto_type")) return true;
-        inferred |= w->d->c23 && token_is(w->d->source, t, "auto");
-        typed |= !*word && !storage_word(w->d->source, t);
+        while (*word && !token_is(w->cell->source, t, *word)) word++;
+        if (token_is(w->cell->source, t, "__auto_type")) return true;
+        inferred |= w->cell->c23 && token_is(w->cell->source, t, "auto");
+        typed |= !*word && !storage_word(w->cell->source, t);
     }
     return inferred && !typed;
 }
 
-static void emit_specifiers(writer *w, const draft_item *item, const declaration *taken, const char *tag)
+static void emit_specifiers(writer *w, const parsed_item *item, const declaration *taken, const char *tag)
 {
-    const piece *p = &w->d->split.pieces[item->piece];
+    const piece *p = &w->cell->split.pieces[item->piece];
     const declarator *one = &taken->declarators[item->declarator];
     if (is_auto_type(w, p, taken) && item->has_value) {
         text_add(&w->out->source, "__typeof__(((void)0,"); /* behind a comma an array is a pointer, as in a value */
@@ -204,10 +204,10 @@ static void emit_specifiers(writer *w, const draft_item *item, const declaration
 }
 
 /* As the cell has it. */
-static void emit_written(writer *w, draft_item *item, const declaration *taken, bool valued)
+static void emit_written(writer *w, parsed_item *item, const declaration *taken, bool valued)
 {
     const declarator *one = &taken->declarators[item->declarator];
-    char *tag = unnamed_tag(&w->d->split, taken);
+    char *tag = unnamed_tag(&w->cell->split, taken);
     emit_specifiers(w, item, taken, tag);
     add_range(w, one->first, one->last,
               (range_options){.name = one->name,
@@ -233,7 +233,7 @@ static void emit_known(writer *w, const entity *e)
     else text_addf(&w->out->source, "%s__typeof_unqual__(%s) %s;\n", outside, e->type, e->name);
 }
 
-static void emit_alignment(writer *w, draft_item *item)
+static void emit_alignment(writer *w, parsed_item *item)
 {
     text_add(&w->out->source, glue_line);
     text_add(&w->out->source, "static const unsigned long ");
@@ -241,7 +241,7 @@ static void emit_alignment(writer *w, draft_item *item)
     text_addf(&w->out->source, "kolo_probe_align_%s = __alignof__(%s);\n", item->what->name, item->what->name);
 }
 
-static void emit_variable(writer *w, draft_item *item)
+static void emit_variable(writer *w, parsed_item *item)
 {
     entity *e = item->what;
     bool variable = e->kind == ENTITY_VARIABLE, natural = variable && e->natural && e->defined;
@@ -253,7 +253,7 @@ static void emit_variable(writer *w, draft_item *item)
         emit_known(w, e);
         return;
     }
-    declaration taken = declaration_of(&w->d->split, &w->d->split.pieces[item->piece]);
+    declaration taken = declaration_of(&w->cell->split, &w->cell->split.pieces[item->piece]);
     emit_written(w, item, &taken, valued);
     declaration_free(&taken);
     size_t end = w->out->source.size;
@@ -263,13 +263,13 @@ static void emit_variable(writer *w, draft_item *item)
     e->declaration = copy_of_bytes(w->out->source.data + begin, end - begin);
 }
 
-static void emit_function(writer *w, draft_item *item)
+static void emit_function(writer *w, parsed_item *item)
 {
-    const piece *p = &w->d->split.pieces[item->piece];
-    declaration taken = declaration_of(&w->d->split, p);
+    const piece *p = &w->cell->split.pieces[item->piece];
+    declaration taken = declaration_of(&w->cell->split, p);
     const declarator *one = taken.count ? &taken.declarators[0] : NULL;
     size_t body = one ? one->last : p->last, head = taken.old_style != none ? taken.old_style + 1 : body;
-    char *tag = unnamed_tag(&w->d->split, &taken);
+    char *tag = unnamed_tag(&w->cell->split, &taken);
     bool packed = pack_as_before(w, item->piece); /* for the structs inside */
     size_t begin = w->out->source.size;
     add_range(w, p->first, taken.specifiers_last,
@@ -294,8 +294,8 @@ static void emit_function(writer *w, draft_item *item)
 
 static bool directive_is(const writer *w, const piece *p, const char *word)
 {
-    const token *t = &w->d->split.tokens.items[p->first];
-    const char *found = w->d->source + t->begin + 1;
+    const token *t = &w->cell->split.tokens.items[p->first];
+    const char *found = w->cell->source + t->begin + 1;
     while (*found == ' ' || *found == '\t') found++;
     return p->kind == PIECE_DIRECTIVE && !strncmp(found, word, strlen(word));
 }
@@ -303,9 +303,9 @@ static bool directive_is(const writer *w, const piece *p, const char *word)
 /* `#pragma omp parallel for`, say: it belongs to the statement that follows. */
 static bool before_statement(const writer *w, size_t at_piece)
 {
-    if (!directive_is(w, &w->d->split.pieces[at_piece], "pragma")) return false;
-    while (at_piece < w->d->split.count && w->d->split.pieces[at_piece].kind == PIECE_DIRECTIVE) at_piece++;
-    return at_piece < w->d->split.count && w->d->split.pieces[at_piece].kind == PIECE_STATEMENT;
+    if (!directive_is(w, &w->cell->split.pieces[at_piece], "pragma")) return false;
+    while (at_piece < w->cell->split.count && w->cell->split.pieces[at_piece].kind == PIECE_DIRECTIVE) at_piece++;
+    return at_piece < w->cell->split.count && w->cell->split.pieces[at_piece].kind == PIECE_STATEMENT;
 }
 
 static void emit_directive(writer *w, const piece *p, const char *macro)
@@ -318,7 +318,7 @@ static void emit_directive(writer *w, const piece *p, const char *macro)
 static void emit_used_between(writer *w, size_t first, size_t last)
 {
     names uses = {0};
-    used_names(w->d->source, w->d->split.tokens.items, first, last, &uses);
+    used_names(w->cell->source, w->cell->split.tokens.items, first, last, &uses);
     emit_used(w, &uses, NULL, false);
     names_free(&uses);
 }
@@ -327,19 +327,19 @@ static void emit_used_between(writer *w, size_t first, size_t last)
 static void emit_definitions(writer *w)
 {
     size_t item = 0;
-    for (size_t i = 0; i < w->d->split.count; i++) {
-        const piece *p = &w->d->split.pieces[i];
+    for (size_t i = 0; i < w->cell->split.count; i++) {
+        const piece *p = &w->cell->split.pieces[i];
         if (p->kind != PIECE_STATEMENT && p->kind != PIECE_EXPRESSION) emit_used_between(w, p->first, p->last);
-        bool pragma_here = p->kind == PIECE_DIRECTIVE && !directive_is(w, p, "include") && !is_pack(w->d, p) &&
+        bool pragma_here = p->kind == PIECE_DIRECTIVE && !directive_is(w, p, "include") && !is_pack(w->cell, p) &&
                            !before_statement(w, i);
         if (pragma_here) {
-            entity *e = item < w->d->count && w->d->items[item].piece == i ? w->d->items[item].what : NULL;
+            entity *e = item < w->cell->count && w->cell->items[item].piece == i ? w->cell->items[item].what : NULL;
             emit_directive(w, p, e ? e->name : NULL);
             if (e) e->mark = w->out->mark;
         }
         if (p->kind == PIECE_BROKEN) add_range(w, p->first, p->last, (range_options){.name = none});
-        for (; item < w->d->count && w->d->items[item].piece == i; item++) {
-            draft_item *one = &w->d->items[item];
+        for (; item < w->cell->count && w->cell->items[item].piece == i; item++) {
+            parsed_item *one = &w->cell->items[item];
             if (one->what->kind == ENTITY_TYPE && one->what->mark != w->out->mark) emit_type(w, one, false);
             if (one->declarator != none) emit_variable(w, one);
             else if (one->what->kind == ENTITY_FUNCTION) emit_function(w, one);
@@ -348,11 +348,11 @@ static void emit_definitions(writer *w)
 }
 
 /* `x = value` at its place in the cell's order; without a value, zero, as C has it for such a variable. */
-static void emit_initialiser(writer *w, draft_item *item)
+static void emit_initialiser(writer *w, parsed_item *item)
 {
     const char *name = item->what->name;
-    const piece *p = &w->d->split.pieces[item->piece];
-    declaration taken = declaration_of(&w->d->split, p);
+    const piece *p = &w->cell->split.pieces[item->piece];
+    declaration taken = declaration_of(&w->cell->split, p);
     const declarator *one = &taken.declarators[item->declarator];
     if (item->what->natural) {
         /* the loader does it */
@@ -410,34 +410,35 @@ static void emit_value(writer *w, const piece *p)
     }
     glue(w, ")");
     glue(w, forms[w->value].after);
-    if (w->value == VALUE_OBJECT || w->value == VALUE_RECIPE) text_addf(&w->out->source, "\"%s\"); }\n", w->d->shower);
+    if (w->value == VALUE_OBJECT || w->value == VALUE_RECIPE)
+        text_addf(&w->out->source, "\"%s\"); }\n", w->cell->shower);
 }
 
 /* Functions and variables of earlier cells that depend on what this one changes. */
 static void emit_dependents(writer *w)
 {
-    for (size_t i = 0; i < w->d->again_count; i++) {
-        emit_used(w, &w->d->again[i]->uses, NULL, true);
-        w->d->again[i]->mark = w->out->mark;
-        emit_text_of(w, w->d->again[i], w->d->again[i]->definition);
+    for (size_t i = 0; i < w->cell->again_count; i++) {
+        emit_used(w, &w->cell->again[i]->uses, NULL, true);
+        w->cell->again[i]->mark = w->out->mark;
+        emit_text_of(w, w->cell->again[i], w->cell->again[i]->definition);
     }
-    for (size_t i = 0; i < w->d->recheck_count; i++) {
-        entity *e = w->d->recheck[i];
+    for (size_t i = 0; i < w->cell->recheck_count; i++) {
+        entity *e = w->cell->recheck[i];
         emit_used(w, &e->uses, NULL, true);
         text_add(&w->out->source, glue_line);
-        w->d->recheck_offset[i] = 0;
+        w->cell->recheck_offset[i] = 0;
         if (!e->written) continue;
         text_addf(&w->out->source, "extern __typeof__(%s) ", e->type);
-        w->d->recheck_offset[i] = w->out->source.size;
+        w->cell->recheck_offset[i] = w->out->source.size;
         text_addf(&w->out->source, "%s;\n", e->name);
     }
 }
 
-/* The code begins with the macros as they were before the cell, and meets the cell's own at their places. */
+/* The code begins with the macros as they were before the cell; the cell's own directives stand at their places. */
 static void restore_macros(writer *w)
 {
-    for (size_t i = 0; i < w->d->count; i++) {
-        const entity *e = w->d->items[i].what;
+    for (size_t i = 0; i < w->cell->count; i++) {
+        const entity *e = w->cell->items[i].what;
         if (e->kind != ENTITY_MACRO) continue;
         const entity *old = symbols_find(w->session, e->defines.items[0]);
         text_addf(&w->out->source, "\n#undef %s\n%s", e->name, old ? old->declaration : "");
@@ -447,26 +448,26 @@ static void restore_macros(writer *w)
 static void emit_code_directive(writer *w, size_t at_piece)
 {
     const char *macro = NULL;
-    for (size_t i = 0; i < w->d->count; i++) {
-        const draft_item *item = &w->d->items[i];
+    for (size_t i = 0; i < w->cell->count; i++) {
+        const parsed_item *item = &w->cell->items[i];
         if (item->piece == at_piece && item->what->kind == ENTITY_MACRO) macro = item->what->name;
     }
-    if (macro || before_statement(w, at_piece)) emit_directive(w, &w->d->split.pieces[at_piece], macro);
+    if (macro || before_statement(w, at_piece)) emit_directive(w, &w->cell->split.pieces[at_piece], macro);
 }
 
 static void emit_used_by_asked(writer *w)
 {
-    for (size_t i = 0; i < w->d->asked.count; i++) emit_used_in(w, w->d->asked.items[i]);
+    for (size_t i = 0; i < w->cell->asked.count; i++) emit_used_in(w, w->cell->asked.items[i]);
 }
 
 /* Sizes of arrays that the rest of the cell needs to be compiled at all. */
 static void emit_asked(writer *w)
 {
-    if (!w->d->asked.count) return;
+    if (!w->cell->asked.count) return;
     glue(w, "{ long kolo_sizes[] = {");
-    for (size_t i = 0; i < w->d->asked.count; i++) {
+    for (size_t i = 0; i < w->cell->asked.count; i++) {
         glue(w, "(long)(");
-        text_addf(&w->out->source, "%s\n", w->d->asked.items[i]);
+        text_addf(&w->out->source, "%s\n", w->cell->asked.items[i]);
         glue(w, "),");
     }
     glue(w, "}; kolo_cell_value(kolo_sizes, sizeof kolo_sizes); }");
@@ -474,19 +475,19 @@ static void emit_asked(writer *w)
 
 static void emit_code(writer *w)
 {
-    char *open = format_text("void %s(void);\nvoid %s(void) {", w->d->function, w->d->function);
+    char *open = format_text("void %s(void);\nvoid %s(void) {", w->cell->function, w->cell->function);
     glue(w, open);
     free(open);
     restore_macros(w);
-    for (size_t i = 0; i < w->d->count; i++) {
-        if (!w->d->items[i].constructor) continue;
-        char *call = format_text("%s();", w->d->items[i].what->name);
+    for (size_t i = 0; i < w->cell->count; i++) {
+        if (!w->cell->items[i].constructor) continue;
+        char *call = format_text("%s();", w->cell->items[i].what->name);
         glue(w, call);
         free(call);
     }
     bool complete = true;
-    for (size_t i = 0, item = 0; i < w->d->split.count; i++) {
-        const piece *p = &w->d->split.pieces[i];
+    for (size_t i = 0, item = 0; i < w->cell->split.count; i++) {
+        const piece *p = &w->cell->split.pieces[i];
         if (p->kind == PIECE_STATEMENT) {
             add_range(w, p->first, p->last, (range_options){.keep_literals = true, .name = none});
             complete = !p->open;
@@ -496,9 +497,9 @@ static void emit_code(writer *w)
             emit_value(w, p);
             complete = !p->open;
         }
-        while (item < w->d->count && w->d->items[item].piece < i) item++;
-        for (; item < w->d->count && w->d->items[item].piece == i; item++) {
-            draft_item *one = &w->d->items[item];
+        while (item < w->cell->count && w->cell->items[item].piece < i) item++;
+        for (; item < w->cell->count && w->cell->items[item].piece == i; item++) {
+            parsed_item *one = &w->cell->items[item];
             if (one->what->kind == ENTITY_VARIABLE && one->what->defined) emit_initialiser(w, one);
         }
     }
@@ -509,36 +510,36 @@ static void emit_code(writer *w)
 /* clang says of an unclosed comment where it begins. */
 static void add_open_comment(writer *w)
 {
-    const token_list *t = &w->d->split.tokens;
-    char *line = line_directive(w->d, t->open_line);
+    const token_list *t = &w->cell->split.tokens;
+    char *line = line_directive(w->cell, t->open_line);
     text_addf(&w->out->source, "\n%s", line);
     free(line);
     pad_to(w, t->open_at);
-    text_add(&w->out->source, w->d->source + t->open_at);
+    text_add(&w->out->source, w->cell->source + t->open_at);
 }
 
-unit unit_of(draft *d, const symbols *session, value_form value, const char *assembly)
+unit unit_of(parsed_cell *parsed, const symbols *session, value_form value, const char *assembly)
 {
     static unsigned marks;
     unit u = {.mark = ++marks};
-    writer w = {d, session, &u, value, assembly != NULL};
-    text_add(&u.source, d->prefix.data ? d->prefix.data : "");
+    writer w = {parsed, session, &u, value, assembly != NULL};
+    text_add(&u.source, parsed->prefix.data ? parsed->prefix.data : "");
     u.prefix_size = u.source.size;
     glue(&w, "void kolo_cell_value(const void *, unsigned long); void kolo_cell_show(const void *, const char *); "
              "int kolo_cell_shell(const char *); double kolo_cell_clock(void);");
-    for (size_t i = 0; i < d->undone.count; i++) { /* the includes may stand behind them in the prefix */
-        char *line = format_text("#undef %s", d->undone.items[i]);
+    for (size_t i = 0; i < parsed->undone.count; i++) { /* the includes may stand behind them in the prefix */
+        char *line = format_text("#undef %s", parsed->undone.items[i]);
         glue(&w, line);
         free(line);
     }
     emit_definitions(&w);
-    emit_used_between(&w, 0, d->split.tokens.count);
+    emit_used_between(&w, 0, parsed->split.tokens.count);
     emit_used_by_asked(&w);
     emit_dependents(&w);
-    const piece *last = d->split.count ? &d->split.pieces[d->split.count - 1] : NULL;
+    const piece *last = parsed->split.count ? &parsed->split.pieces[parsed->split.count - 1] : NULL;
     bool cut = last && last->open && last->kind != PIECE_STATEMENT && last->kind != PIECE_EXPRESSION;
-    if (d->has_code && !cut) emit_code(&w);
-    if (d->split.tokens.open_comment) add_open_comment(&w);
+    if (parsed->has_code && !cut) emit_code(&w);
+    if (parsed->split.tokens.open_comment) add_open_comment(&w);
     if (assembly) glue(&w, assembly);
     return u;
 }

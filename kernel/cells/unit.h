@@ -11,13 +11,13 @@
 #include "cells/split.h"
 #include "cells/symbols.h"
 
-/* What a unit says about its trailing expression. */
+/* How a unit passes on the value of its trailing expression. */
 typedef enum value_form {
     VALUE_PROBE, /* only its type is wanted: nothing is evaluated yet */
     VALUE_NONE,  /* void: evaluate it */
     VALUE_PLAIN,
     VALUE_BITS,  /* a bit-field, which has no address */
-    VALUE_OBJECT, /* a handle of libkolo's, which shows itself: draft.shower */
+    VALUE_OBJECT, /* a handle of libkolo's, which shows itself: parsed_cell.shower */
     VALUE_RECIPE, /* the same of a struct by value: a layer, an optimizer */
     VALUE_LARGE, /* a struct too large for the stack */
     VALUE_ARRAY,
@@ -33,7 +33,7 @@ typedef struct bound {
 } bound;
 
 /* A thing that the cell defines or declares. */
-typedef struct draft_item {
+typedef struct parsed_item {
     entity *what;
     size_t piece;       /* of the cell; several items may share one */
     size_t declarator;  /* of a variable or prototype: which of the declaration's; none else */
@@ -47,16 +47,16 @@ typedef struct draft_item {
     bool is_array; /* known after a first parse */
     bool constructor; /* a function that runs when it is defined */
     bool computed; /* a large array whose initialiser is no constant */
-} draft_item;
+} parsed_item;
 
-typedef struct draft {
+typedef struct parsed_cell {
     cell split;
     char *source; /* of the cell, owned */
     char *name;   /* "In[3]" */
     const origins *from; /* where its lines come from; NULL: all from the cell. Not owned */
     char *function; /* "In_3": what runs it; __func__ shows it */
     unsigned serial;
-    draft_item *items;
+    parsed_item *items;
     size_t count, capacity;
     text prefix; /* the session's prefix with this cell's includes */
     bool has_code, has_value;
@@ -72,9 +72,9 @@ typedef struct draft {
     names packing;          /* `#pragma pack` lines that earlier cells left in force */
     bound *bounds;          /* of arrays of run-time size */
     size_t bound_count, bound_capacity;
-    void *index; /* of the items by key: draft_find */
+    void *index; /* of the items by key: parsed_cell_find */
     names asked;            /* array sizes to evaluate when the cell has run: C, each on a line of its own */
-} draft;
+} parsed_cell;
 
 /* The parts of a unit's text and where they begin. */
 typedef struct unit {
@@ -87,31 +87,31 @@ typedef struct unit {
 /* Gives what stands between the cell's own lines to no line at all: a debugger steps through it unseen. */
 void unit_hide_glue(unit *u);
 
-/* Splits a cell and lists what it defines. `name` is how messages call it. */
 /* 3 of "In[3]". False: the name is no cell's, and `number` stays as it is. */
 bool cell_number(const char *name, unsigned *number);
 
-draft draft_of(const char *source, const char *name, unsigned serial, const char *session_prefix,
-               const symbols *session);
+/* Splits a cell and lists its definitions. Messages call it `name`. */
+parsed_cell parsed_cell_of(const char *source, const char *name, unsigned serial, const char *session_prefix,
+                           const symbols *session);
 /* The same of a cell with headers' text in it. */
-draft draft_from(const char *source, const char *name, unsigned serial, const char *session_prefix,
-                 const symbols *session, const origins *from);
-void draft_free(draft *d);
-/* `#line N "file"` for a line of the draft's source. */
-char *line_directive(const draft *d, unsigned line);
+parsed_cell parsed_cell_from(const char *source, const char *name, unsigned serial, const char *session_prefix,
+                             const symbols *session, const origins *from);
+void parsed_cell_free(parsed_cell *parsed);
+/* `#line N "file"` for a line of the cell's source. */
+char *line_directive(const parsed_cell *parsed, unsigned line);
 
-/* What the cell brings by that key ("o:name"), or NULL. */
-draft_item *draft_find(const draft *d, const char *key);
+/* The item that the cell defines by that key ("o:name"), or NULL. */
+parsed_item *parsed_cell_find(const parsed_cell *parsed, const char *key);
 
 /* Takes back the macros of earlier cells that stand where the cell defines something else of that name, so that the
  * cell is no C as it stands. False: there are none. */
-bool draft_undo_macros(draft *d, const symbols *session);
+bool parsed_cell_undo_macros(parsed_cell *parsed, const symbols *session);
 
 /* Writes the unit. `assembly` goes to its end (NULL: none). The session's entities that it shows get `mark`. */
-unit unit_of(draft *d, const symbols *session, value_form value, const char *assembly);
+unit unit_of(parsed_cell *parsed, const symbols *session, value_form value, const char *assembly);
 
 /* The token after a compound literal, `(type){ … }`, that begins at token `at`; 0 when none does. */
-size_t literal_end(const draft *d, size_t at, size_t last);
+size_t literal_end(const parsed_cell *parsed, size_t at, size_t last);
 
 /* The identifiers of a piece of text, each once. */
 void used_names(const char *source, const token *tokens, size_t first, size_t last, names *into);

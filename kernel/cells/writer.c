@@ -16,7 +16,7 @@ enum { FARTHEST = 500 }; /* columns: a line of a megabyte would be padded to gig
 
 void pad_to(writer *w, size_t at)
 {
-    const char *source = w->d->source;
+    const char *source = w->cell->source;
     size_t begin = at, limit = at > FARTHEST ? at - FARTHEST : 0;
     while (begin > limit && source[begin - 1] != '\n') begin--;
     for (; begin < at; begin++) text_add_bytes(&w->out->source, source[begin] == '\t' ? "\t" : " ", 1);
@@ -24,8 +24,8 @@ void pad_to(writer *w, size_t at)
 
 void move_to(writer *w, size_t at_token)
 {
-    const token *t = &w->d->split.tokens.items[at_token];
-    char *line = line_directive(w->d, t->line);
+    const token *t = &w->cell->split.tokens.items[at_token];
+    char *line = line_directive(w->cell, t->line);
     text_addf(&w->out->source, "\n%s", line);
     free(line);
     pad_to(w, t->begin);
@@ -34,7 +34,7 @@ void move_to(writer *w, size_t at_token)
 /* A shell line inside C: the command as a string, at the place of the line. */
 static void add_shell(writer *w, const token *t)
 {
-    const char *source = w->d->source;
+    const char *source = w->cell->source;
     text_add(&w->out->source, "kolo_cell_shell(\"");
     unsigned newlines = 0;
     for (size_t i = t->begin + 1; i < t->end; i++) {
@@ -53,14 +53,14 @@ static void add_shell(writer *w, const token *t)
 
 static void add_blanks(writer *w, size_t begin, size_t end)
 {
-    for (; begin < end; begin++) text_add_bytes(&w->out->source, w->d->source[begin] == '\n' ? "\n" : " ", 1);
+    for (; begin < end; begin++) text_add_bytes(&w->out->source, w->cell->source[begin] == '\n' ? "\n" : " ", 1);
 }
 
 /* A bound of an array that is known only when the cell runs. */
-static const bound *bound_at(const draft *d, const token *t)
+static const bound *bound_at(const parsed_cell *parsed, const token *t)
 {
-    for (size_t i = 0; i < d->bound_count; i++) {
-        if (d->bounds[i].bracket == t->begin) return &d->bounds[i];
+    for (size_t i = 0; i < parsed->bound_count; i++) {
+        if (parsed->bounds[i].bracket == t->begin) return &parsed->bounds[i];
     }
     return NULL;
 }
@@ -80,13 +80,13 @@ typedef struct literals {
 
 static void open_literal(writer *w, literals *open, const range_options *o, size_t i, size_t first, size_t last)
 {
-    const token *t = &w->d->split.tokens.items[i];
-    if (token_is(w->d->source, t, "static") || token_is(w->d->source, t, "assert")) { /* assert shows its text */
+    const token *t = &w->cell->split.tokens.items[i];
+    if (token_is(w->cell->source, t, "static") || token_is(w->cell->source, t, "assert")) { /* assert shows its text */
         size_t end = i + 1;
-        while (end < last && !token_is(w->d->source, &w->d->split.tokens.items[end], ";")) end++;
+        while (end < last && !token_is(w->cell->source, &w->cell->split.tokens.items[end], ";")) end++;
         open->skip_to = end;
     }
-    size_t end = i < open->skip_to || open->depth == DEEPEST_LITERAL ? 0 : literal_end(w->d, i, last);
+    size_t end = i < open->skip_to || open->depth == DEEPEST_LITERAL ? 0 : literal_end(w->cell, i, last);
     if (!end || (o->but_first && i == first && end == last)) return;
     text_add(&w->out->source, "(*({__auto_type kolo_new=&");
     open->ends[open->depth++] = end;
@@ -105,35 +105,35 @@ static void close_literals(writer *w, literals *open, size_t next)
 void add_range(writer *w, size_t first, size_t last, range_options o)
 {
     if (first >= last) return;
-    const token *t = w->d->split.tokens.items;
+    const token *t = w->cell->split.tokens.items;
     move_to(w, first);
     size_t at = t[first].begin;
     literals open = {.depth = 0};
     for (size_t i = first; i < last; i++) {
-        text_add_bytes(&w->out->source, w->d->source + at, t[i].begin - at);
+        text_add_bytes(&w->out->source, w->cell->source + at, t[i].begin - at);
         if (o.keep_literals && w->assembled) open_literal(w, &open, &o, i, first, last);
-        const bound *size = bound_at(w->d, &t[i]);
+        const bound *size = bound_at(w->cell, &t[i]);
         if (o.offset && i == o.name) *o.offset = w->out->source.size;
-        if (o.drop_bodies && token_is(w->d->source, &t[i], "{")) {
-            size_t end = after_brackets(w->d->source, t, i, last) - 1;
+        if (o.drop_bodies && token_is(w->cell->source, &t[i], "{")) {
+            size_t end = after_brackets(w->cell->source, t, i, last) - 1;
             end = end < last ? end : last - 1;
             add_blanks(w, t[i].begin, t[end].end);
             i = end;
         } else if (size) {
             text_addf(&w->out->source, "[%ld]", size->value);
-            i = after_brackets(w->d->source, t, i, last) - 1;
-        } else if (o.drop_storage && constructor_word(w->d->source, &t[i])) {
+            i = after_brackets(w->cell->source, t, i, last) - 1;
+        } else if (o.drop_storage && constructor_word(w->cell->source, &t[i])) {
             text_add(&w->out->source, "used"); /* the cell's code calls it */
-            if (i + 1 < last && token_is(w->d->source, &t[i + 1], "("))
-                i = after_brackets(w->d->source, t, i + 1, last) - 1;
-        } else if (o.drop_storage && storage_word(w->d->source, &t[i])) {
+            if (i + 1 < last && token_is(w->cell->source, &t[i + 1], "("))
+                i = after_brackets(w->cell->source, t, i + 1, last) - 1;
+        } else if (o.drop_storage && storage_word(w->cell->source, &t[i])) {
             add_blanks(w, t[i].begin, t[i].end);
-        } else if (o.drop_storage && w->d->c23 && token_is(w->d->source, &t[i], "constexpr")) {
+        } else if (o.drop_storage && w->cell->c23 && token_is(w->cell->source, &t[i], "constexpr")) {
             text_add(&w->out->source, "const    "); /* clang folds it where a constant must stand */
         } else if (t[i].kind == TOKEN_SHELL) {
             add_shell(w, &t[i]);
         } else {
-            text_add_bytes(&w->out->source, w->d->source + t[i].begin, t[i].end - t[i].begin);
+            text_add_bytes(&w->out->source, w->cell->source + t[i].begin, t[i].end - t[i].begin);
         }
         close_literals(w, &open, i + 1);
         if (o.tag && i == o.tag_after) text_addf(&w->out->source, " %s ", o.tag);

@@ -6,11 +6,11 @@
 #include "cells/unit.h"
 
 typedef struct writer {
-    draft *d;
+    parsed_cell *cell;
     const symbols *session;
     unit *out;
     value_form value;
-    bool assembled; /* the unit will be compiled, not only examined */
+    bool assembled; /* the unit will be compiled, not only analysed */
 } writer;
 
 extern const char glue_line[]; /* before what is no line of the cell's */

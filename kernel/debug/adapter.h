@@ -1,5 +1,6 @@
-/* lldb-dap at the other end of a socket: asks it in the Debug Adapter Protocol and hands on its events. A thread reads,
- * another one delivers events, so that whoever takes an event may ask in turn. Read first: worker/protocol.h. */
+/* lldb-dap at the other end of a socket: sends it requests of the Debug Adapter Protocol and hands on its events. One
+ * thread reads and another delivers events, so that a receiver of an event may send requests. Read first:
+ * worker/protocol.h. */
 #ifndef KERNEL_DEBUG_ADAPTER_H
 #define KERNEL_DEBUG_ADAPTER_H
 

@@ -26,7 +26,8 @@ static adapter *start_adapter(debugger *d)
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) return NULL;
     message m = {.token = d->s->worker.token, .kind = MESSAGE_DEBUGGER};
-    bool sent = d->s->worker.guard_socket >= 0 && message_send(d->s->worker.guard_socket, &m, NULL, 0, &ends[1], 1);
+    bool sent =
+        d->s->worker.supervisor_socket >= 0 && message_send(d->s->worker.supervisor_socket, &m, NULL, 0, &ends[1], 1);
     close(ends[1]);
     adapter *a = sent ? adapter_open(ends[0], take_event, d) : NULL;
     if (!a) close(ends[0]);

@@ -86,7 +86,7 @@ void debug_cell_ended(debugger *d)
 static void end_all(debugger *d)
 {
     message sweep = {.token = d->s->worker.token, .kind = MESSAGE_SWEEP};
-    message_send(d->s->worker.guard_socket, &sweep, NULL, 0, NULL, 0);
+    message_send(d->s->worker.supervisor_socket, &sweep, NULL, 0, NULL, 0);
 }
 
 void debug_interrupt(debugger *d)

@@ -99,7 +99,7 @@ static void go_on(debugger *d, const char *how, json_int_t thread)
     json_decref(adapter_ask(d->adapter, how, json_pack("{s:I}", "threadId", thread), PATIENCE));
 }
 
-/* The stop is of no interest, and the worker goes on. */
+/* The front end does not hear of the stop, and the worker goes on. */
 static bool passed_over(debugger *d, json_int_t thread, bool step)
 {
     if (d->passing) {
@@ -148,7 +148,7 @@ static void take_continuation(debugger *d)
     publish_event(d, "continued", json_pack("{s:I, s:b}", "threadId", d->thread, "allThreadsContinued", 1));
 }
 
-/* Waits for the lock, unless the adapter is being closed by whoever holds it. */
+/* Waits for the lock, unless the thread that holds it closes the adapter. */
 static bool locked(debugger *d, const adapter *from)
 {
     while (pthread_mutex_trylock(&d->lock)) {

@@ -14,7 +14,7 @@ static void name_type(const char *name, const char *link, text *into)
     text_addf(into, "#undef %s\ntypedef __typeof__(%s) %s%s;\n", name, name, type_prefix, link);
 }
 
-/* Is the name one that no declaration stands for in this unit? */
+/* Is the name without a declaration in this unit? */
 static bool without_type(const build *b, const char *name)
 {
     bool without = names_have(&b->missing, name);
@@ -28,8 +28,8 @@ void name_types(const build *b, unit *u)
     for (size_t i = 0; i < b->link_count; i++) {
         if (!without_type(b, b->links[i].name)) name_type(b->links[i].name, b->links[i].link, &u->source);
     }
-    for (size_t i = 0; i < b->draft.recheck_count; i++) {
-        const entity *e = b->draft.recheck[i];
+    for (size_t i = 0; i < b->cell.recheck_count; i++) {
+        const entity *e = b->cell.recheck[i];
         if (e->written && e->link) name_type(e->name, e->link, &u->source);
     }
 }
@@ -58,7 +58,7 @@ char *variable_for_lldb(const entity *e)
     return format_text("(*(%s%s *)&%s)", type_prefix, e->link, e->link);
 }
 
-/* What stands behind `#define NAME`, or NULL where that takes arguments. */
+/* The text behind `#define NAME`; NULL where the macro takes arguments. */
 static const char *macro_body(const entity *e)
 {
     const char *at = e->declaration ? strstr(e->declaration, "define") : NULL;

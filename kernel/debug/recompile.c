@@ -42,15 +42,15 @@ static bool compiled(session *s, entity *const *functions, size_t function_count
                      size_t variable_count)
 {
     build b = {.s = s, .form = VALUE_NONE};
-    draft *d = &b.draft;
+    parsed_cell *parsed = &b.cell;
     s->serial++;
-    *d = draft_of("", "In[0]", s->serial, s->prefix, s->symbols);
-    d->again = copy_list(functions, function_count);
-    d->again_count = function_count;
-    d->recheck = copy_list(variables, variable_count);
-    d->recheck_count = variable_count;
-    d->recheck_offset = need_zeroed((variable_count + 1) * sizeof *d->recheck_offset);
-    unit u = unit_of(d, s->symbols, VALUE_PROBE, NULL); /* marks what they use: it is named as well */
+    *parsed = parsed_cell_of("", "In[0]", s->serial, s->prefix, s->symbols);
+    parsed->again = copy_list(functions, function_count);
+    parsed->again_count = function_count;
+    parsed->recheck = copy_list(variables, variable_count);
+    parsed->recheck_count = variable_count;
+    parsed->recheck_offset = need_zeroed((variable_count + 1) * sizeof *parsed->recheck_offset);
+    unit u = unit_of(parsed, s->symbols, VALUE_PROBE, NULL); /* marks what they use: it is named as well */
     b.mark = u.mark;
     text_free(&u.source);
     name_all(&b);

@@ -29,7 +29,7 @@ static void prepare_earlier_cells(debugger *d)
     pthread_mutex_unlock(&d->s->busy);
 }
 
-/* The process id is known once the guard's word has been heard, which it is while somebody asks the worker. */
+/* The process id is known once the supervisor's word has been heard, which it is while somebody asks the worker. */
 static void hear_of_worker(debugger *d)
 {
     if (d->s->worker.process > 0 || pthread_mutex_trylock(&d->s->busy)) return;

@@ -1,4 +1,4 @@
-/* What the debugger's parts share. Read first: debugger.h. */
+/* The state that the debugger's parts share. Read first: debugger.h. */
 #ifndef KERNEL_DEBUG_STATE_H
 #define KERNEL_DEBUG_STATE_H
 

@@ -1,5 +1,5 @@
-/* What there is to see while a cell is stopped, and between cells: frames, scopes, variables, expressions. The worker
- * stands still meanwhile. See state.h. */
+/* Frames, scopes, variables and expressions, while a cell is stopped and between cells. The worker stands still
+ * meanwhile. See state.h. */
 #define _GNU_SOURCE
 #include "debug/expression.h"
 #include "debug/state.h"

@@ -1,5 +1,5 @@
-/* What the cells have run, in order: what %export makes a program's main() of. A cell that failed is not in it; of
- * cells with the same text the last alone is. Read first: cells/text.h. */
+/* The code that cells have run, in order, of which %export makes a program's main(). A cell that failed is not in it;
+ * of cells with the same text only the last is. Read first: cells/text.h. */
 #ifndef KERNEL_EXPORT_JOURNAL_H
 #define KERNEL_EXPORT_JOURNAL_H
 

@@ -1,4 +1,4 @@
-/* What the cells ran as C: statements, and initialisers as assignments in their order. See program.h. */
+/* The statements of cells, and their initialisers as assignments, in the order in which they ran. See program.h. */
 #define _GNU_SOURCE
 #include "export/program.h"
 #include "cells/declared.h"
@@ -8,7 +8,7 @@
 
 typedef struct writing {
     program *p;
-    const draft *d;
+    const parsed_cell *cell;
     const stretch *from;
     text *into; /* main's body, or that of the cell's own function */
 } writing;
@@ -38,8 +38,8 @@ static void add_comment(text *into, const char *code, size_t size)
 /* Tokens with what stands between them, one level deeper; variables under their names of now. */
 static void add_tokens(const writing *w, text *into, size_t first, size_t last)
 {
-    const char *code = w->d->source;
-    const token *t = w->d->split.tokens.items;
+    const char *code = w->cell->source;
+    const token *t = w->cell->split.tokens.items;
     for (size_t i = first; i < last; i++) {
         for (size_t at = i > first ? t[i - 1].end : t[i].begin; at < t[i].begin; at++)
             text_add_bytes(into, code[at] == '\n' ? "\n    " : code + at, code[at] == '\n' ? 5 : 1);
@@ -114,12 +114,12 @@ static void rename_for(program *p, const entity *live, const char *name, const c
     free(line);
 }
 
-static void write_set(writing *w, const draft_item *item, const declarator *one, const char *type)
+static void write_set(writing *w, const parsed_item *item, const declarator *one, const char *type)
 {
     program *p = w->p;
     const char *name = new_name(p, item->what->name, strlen(item->what->name));
     char *settable = settable_type(type);
-    bool braces = token_is(w->d->source, &w->d->split.tokens.items[one->value], "{");
+    bool braces = token_is(w->cell->source, &w->cell->split.tokens.items[one->value], "{");
     bool large = item->what->size > 65536, array = is_array_type(type), plain = is_builtin(type) || strchr(type, '*');
     p->uses_memory |= array;
     if ((array && large) || (!braces && (array || !plain))) { /* it may be a macro with braces in it */
@@ -140,12 +140,12 @@ static void write_set(writing *w, const draft_item *item, const declarator *one,
     free(settable);
 }
 
-static void write_initialiser(writing *w, const draft_item *item, const piece *at)
+static void write_initialiser(writing *w, const parsed_item *item, const piece *at)
 {
     const char *name = item->what->name, *type = type_of(w->from, name);
     entity *live = symbols_find_bytes(w->p->s->symbols, 'o', name, strlen(name));
     if (!type || (live && live->kind == ENTITY_VARIABLE && live->constant)) return;
-    declaration taken = declaration_of(&w->d->split, at);
+    declaration taken = declaration_of(&w->cell->split, at);
     bool before = names_have(&w->p->given, name);
     rename_for(w->p, live, name, type);
     const char *now = new_name(w->p, name, strlen(name));
@@ -173,10 +173,10 @@ static void write_value_of(writing *w, const piece *at)
     text_free(&shown);
 }
 
-static bool is_word(const draft *d, const piece *at, const char *word)
+static bool is_word(const parsed_cell *parsed, const piece *at, const char *word)
 {
-    const token *t = &d->split.tokens.items[at->first];
-    const char *p = d->source + t->begin + 1;
+    const token *t = &parsed->split.tokens.items[at->first];
+    const char *p = parsed->source + t->begin + 1;
     p += strspn(p, " \t");
     return at->kind == PIECE_DIRECTIVE && !strncmp(p, word, strlen(word));
 }
@@ -201,14 +201,14 @@ static void write_macro(writing *w, const char *code, size_t size, bool undefine
 /* `#pragma omp` and its like belong to the statement that follows. */
 static void write_directive(writing *w, const piece *at, const piece *next)
 {
-    const token *t = &w->d->split.tokens.items[at->first];
-    const char *code = w->d->source + t->begin;
+    const token *t = &w->cell->split.tokens.items[at->first];
+    const char *code = w->cell->source + t->begin;
     size_t size = t->end - t->begin;
     bool statement = next && (next->kind == PIECE_STATEMENT || next->kind == PIECE_EXPRESSION);
-    bool packing = is_word(w->d, at, "pragma") && memmem(code, size, "pack", 4); /* goes with the types */
-    if (is_word(w->d, at, "pragma") && statement && !packing) text_addf(w->into, "%.*s\n", (int)size, code);
-    if (is_word(w->d, at, "define")) write_macro(w, code, size, false);
-    if (is_word(w->d, at, "undef")) write_macro(w, code, size, true);
+    bool packing = is_word(w->cell, at, "pragma") && memmem(code, size, "pack", 4); /* goes with the types */
+    if (is_word(w->cell, at, "pragma") && statement && !packing) text_addf(w->into, "%.*s\n", (int)size, code);
+    if (is_word(w->cell, at, "define")) write_macro(w, code, size, false);
+    if (is_word(w->cell, at, "undef")) write_macro(w, code, size, true);
 }
 
 /* Something that later cells have left no meaning: it stays as a comment. */
@@ -216,23 +216,23 @@ static bool is_gone(writing *w, const piece *at)
 {
     bool gone = false;
     for (size_t i = at->first; i < at->last; i++) {
-        const token *t = &w->d->split.tokens.items[i];
-        const char *name = t->kind == TOKEN_NAME ? new_name(w->p, w->d->source + t->begin, t->end - t->begin) : NULL;
+        const token *t = &w->cell->split.tokens.items[i];
+        const char *name = t->kind == TOKEN_NAME ? new_name(w->p, w->cell->source + t->begin, t->end - t->begin) : NULL;
         gone |= name && !*name;
     }
     if (!gone || at->kind == PIECE_FUNCTION || at->kind == PIECE_DIRECTIVE) return false;
-    size_t begin = w->d->split.tokens.items[at->first].begin, end = w->d->split.tokens.items[at->last - 1].end;
+    size_t begin = w->cell->split.tokens.items[at->first].begin, end = w->cell->split.tokens.items[at->last - 1].end;
     text_add(w->into, "    ");
-    add_comment(w->into, w->d->source + begin, end - begin);
+    add_comment(w->into, w->cell->source + begin, end - begin);
     text_add(w->into, "\n");
     return true;
 }
 
 static void write_pieces(writing *w)
 {
-    const draft *d = w->d;
-    for (size_t i = 0, item = 0; i < d->split.count; i++) {
-        const piece *at = &d->split.pieces[i];
+    const parsed_cell *parsed = w->cell;
+    for (size_t i = 0, item = 0; i < parsed->split.count; i++) {
+        const piece *at = &parsed->split.pieces[i];
         if (at->kind != PIECE_DECLARATION && is_gone(w, at)) continue;
         if (at->kind == PIECE_STATEMENT) {
             text_add(w->into, "    ");
@@ -240,10 +240,10 @@ static void write_pieces(writing *w)
             text_add(w->into, "\n");
         }
         if (at->kind == PIECE_EXPRESSION) write_value_of(w, at);
-        if (at->kind == PIECE_DIRECTIVE) write_directive(w, at, i + 1 < d->split.count ? at + 1 : NULL);
-        while (item < d->count && d->items[item].piece < i) item++;
-        for (; item < d->count && d->items[item].piece == i; item++) {
-            const draft_item *one = &d->items[item];
+        if (at->kind == PIECE_DIRECTIVE) write_directive(w, at, i + 1 < parsed->split.count ? at + 1 : NULL);
+        while (item < parsed->count && parsed->items[item].piece < i) item++;
+        for (; item < parsed->count && parsed->items[item].piece == i; item++) {
+            const parsed_item *one = &parsed->items[item];
             if (one->what->kind == ENTITY_VARIABLE && one->what->defined && one->declarator != none)
                 write_initialiser(w, one, at);
         }
@@ -275,10 +275,10 @@ static void write_stretch(program *p, const stretch *one, const char *name, text
         text_add(into, "\n");
         return;
     }
-    draft d = draft_of(one->code, name, 0, "", p->s->symbols);
-    writing w = {p, &d, one, into};
+    parsed_cell parsed = parsed_cell_of(one->code, name, 0, "", p->s->symbols);
+    writing w = {p, &parsed, one, into};
     write_pieces(&w);
-    draft_free(&d);
+    parsed_cell_free(&parsed);
 }
 
 void write_cells(program *p)

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "help/complete.h"
 #include "cells/lexer.h"
-#include "mistakes/nearest.h"
+#include "diagnostics/nearest.h"
 #include "magics/magics.h"
 #include "lock.h"
 
@@ -76,13 +76,13 @@ static bool option_here(const writing *w, matches *into)
 
 static bool in_directive(const char *code, size_t at)
 {
-    while (at > 0 && code[at - 1] != '\n') at--;
+    at = line_start(code, at);
     return code[at + strspn(code + at, " \t")] == '#';
 }
 
 typedef enum surroundings { IN_CODE, IN_COMMENT, IN_STRING } surroundings;
 
-/* What the cursor stands in; of a string, where it begins. */
+/* Tells whether the cursor stands in code, in a comment or in a string, and where the string begins. */
 static surroundings surroundings_of(const char *code, size_t cursor, size_t *begin)
 {
     char *head = copy_of_bytes(code, cursor);
@@ -112,7 +112,7 @@ static bool asks_for_variable(const char *before)
 /* `#pragma omp …` */
 static bool in_openmp(const char *code, size_t at)
 {
-    while (at > 0 && code[at - 1] != '\n') at--;
+    at = line_start(code, at);
     char first[8] = "", second[8] = "", third[8] = "";
     int read = sscanf(code + at, " # %7s %7s %7s", first, second, third);
     return read >= 2 && !strcmp(first, "pragma") && !strcmp(second, "omp");

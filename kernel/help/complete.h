@@ -23,7 +23,7 @@ typedef struct matches {
     size_t count, capacity;
 } matches;
 
-/* What is being written. All borrowed. */
+/* The code and the word that are being written. All borrowed. */
 typedef struct writing {
     session *s;
     const char *code, *start; /* start: the word, up to the cursor */

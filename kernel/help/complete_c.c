@@ -1,4 +1,4 @@
-/* What clang offers at the cursor, in the cell's own unit. See complete.h, cells/unit.h. */
+/* clang's completions at the cursor, in the cell's own unit. See complete.h, cells/unit.h. */
 #define _GNU_SOURCE
 #include "help/complete.h"
 #include "trial.h"
@@ -107,11 +107,11 @@ static bool written_in(const char *code, const char *name)
     return false;
 }
 
-static rank_of_match rank_in(const writing *w, const draft *d, const char *name, enum CXCursorKind kind,
+static rank_of_match rank_in(const writing *w, const parsed_cell *parsed, const char *name, enum CXCursorKind kind,
                              unsigned priority)
 {
     char *key = format_text("o:%s", name);
-    bool here = draft_find(d, key) != NULL, known = symbols_find(w->s->symbols, key) != NULL;
+    bool here = parsed_cell_find(parsed, key) != NULL, known = symbols_find(w->s->symbols, key) != NULL;
     free(key);
     if (kind == CXCursor_EnumConstantDecl && priority < CLANG_CONSTANT) return FITS;
     if (here || kind == CXCursor_ParmDecl || kind == CXCursor_FieldDecl) return LOCAL;
@@ -119,7 +119,7 @@ static rank_of_match rank_in(const writing *w, const draft *d, const char *name,
     return known ? KNOWN : OTHER;
 }
 
-static void collect(const writing *w, const draft *d, CXCodeCompleteResults *results, matches *into)
+static void collect(const writing *w, const parsed_cell *parsed, CXCodeCompleteResults *results, matches *into)
 {
     const char *tag = tag_word(w->code, w->word);
     for (unsigned i = 0; i < results->NumResults; i++) {
@@ -131,8 +131,8 @@ static void collect(const writing *w, const draft *d, CXCodeCompleteResults *res
             char *name = clang_text(clang_getCompletionChunkText(string, k));
             if (begins(name, w->start) && !hidden(name, w->start)) {
                 char *signature = signature_of(string);
-                match_add(into, rank_in(w, d, name, kind, clang_getCompletionPriority(string)), name, kind_name(kind),
-                          signature);
+                match_add(into, rank_in(w, parsed, name, kind, clang_getCompletionPriority(string)), name,
+                          kind_name(kind), signature);
                 free(signature);
             }
             free(name);
@@ -140,21 +140,18 @@ static void collect(const writing *w, const draft *d, CXCodeCompleteResults *res
     }
 }
 
-static void ask_clang(const writing *w, const draft *d, const text *code, const char *at, matches *into)
+static void ask_clang(const writing *w, const parsed_cell *parsed, const text *code, const char *at, matches *into)
 {
     analyser *a = &w->s->analyser;
-    unsigned line = 1, column = 1;
-    for (const char *p = code->data; p < at; p++) {
-        column = *p == '\n' ? 1 : column + 1;
-        line += *p == '\n';
-    }
+    size_t byte = (size_t)(at - code->data);
+    unsigned line = line_number(code->data, byte), column = (unsigned)(byte - line_start(code->data, byte)) + 1;
     struct CXUnsavedFile file = {a->path, code->data, code->size};
     if (trial_of(a, code, TRIAL_OF_HELP, -1) != TRIAL_PASSED) return;
     if (!a->unit) analyser_parse(a, code->data, code->size);
     CXCodeCompleteResults *results =
         a->unit ? clang_codeCompleteAt(a->unit, a->path, line, column, &file, 1, CXCodeComplete_IncludeMacros) : NULL;
     if (!results) return;
-    collect(w, d, results, into);
+    collect(w, parsed, results, into);
     clang_disposeCodeCompleteResults(results);
 }
 
@@ -173,16 +170,17 @@ static void complete_behind(const writing *w, const char *head, matches *into)
 {
     session *s = w->s;
     char *plain = as_c(head), *marked = format_text("%s kolo_cursor", plain);
-    draft d = draft_of(marked, "In[0]", 0, s->prefix, s->symbols);
-    if (!strstr(d.prefix.data ? d.prefix.data : "", "kolo.h")) text_add(&d.prefix, "#include <kolo.h>\n");
-    for (size_t i = 0; i < d.count; i++) {
-        if (d.items[i].open_array) d.items[i].open_size = ANY_NUMBER;
+    parsed_cell parsed = parsed_cell_of(marked, "In[0]", 0, s->prefix, s->symbols);
+    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", "kolo.h"))
+        text_add(&parsed.prefix, "#include <kolo.h>\n");
+    for (size_t i = 0; i < parsed.count; i++) {
+        if (parsed.items[i].open_array) parsed.items[i].open_size = ANY_NUMBER;
     }
-    unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
+    unit u = unit_of(&parsed, s->symbols, VALUE_NONE, NULL);
     const char *at = cursor_in(&u.source);
-    if (at) ask_clang(w, &d, &u.source, at, into);
+    if (at) ask_clang(w, &parsed, &u.source, at, into);
     text_free(&u.source);
-    draft_free(&d);
+    parsed_cell_free(&parsed);
     free(marked);
     free(plain);
 }

@@ -1,6 +1,6 @@
 /* Where clang needs a hand: what is wanted of an argument, an option, an element of an array. See complete.h. */
 #define _GNU_SOURCE
-#include "mistakes/nearest.h"
+#include "diagnostics/nearest.h"
 #include "help/complete.h"
 
 #include <ctype.h>

@@ -1,6 +1,6 @@
 /* Names that earlier cells have defined, and those of the C library that no cell has included yet. See complete.h. */
 #define _GNU_SOURCE
-#include "mistakes/standard.h"
+#include "diagnostics/standard.h"
 #include "help/complete.h"
 
 #include <ctype.h>

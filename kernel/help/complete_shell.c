@@ -191,8 +191,7 @@ void complete_variable(const session *s, const char *start, matches *into)
 
 size_t complete_line(const writing *w, matches *into)
 {
-    size_t line = w->cursor, begin = w->cursor;
-    while (line > 0 && w->code[line - 1] != '\n') line--;
+    size_t line = line_start(w->code, w->cursor), begin = w->cursor;
     while (line < w->cursor && (w->code[line] == ' ' || w->code[line] == '\t')) line++;
     const char *at = w->code + line;
     bool magic = *at == '%', compile = magic && is_magic(at, "cflags"), link = magic && is_magic(at, "ldflags");

@@ -1,5 +1,5 @@
-/* What is completed without a compiler: file names on shell and magic lines, C's own words, the options of Kolo's
- * calls. See help.h. */
+/* Completion without a compiler: file names on shell and magic lines, C's own words, the options of Kolo's calls.
+ * See help.h. */
 #define _GNU_SOURCE
 #include "help/help.h"
 
@@ -46,8 +46,7 @@ static bool foreign_cell(const char *code)
 
 bool line_is_c(const char *code, size_t cursor)
 {
-    size_t line = cursor;
-    while (line > 0 && code[line - 1] != '\n') line--;
+    size_t line = line_start(code, cursor);
     const char *at = code + line + strspn(code + line, " \t");
     if (*at == '!' || foreign_cell(code)) return false;
     if (*at != '%') return true;

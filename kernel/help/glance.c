@@ -1,4 +1,4 @@
-/* What a subshell may ask while a cell runs: the value of a variable. See front.h. */
+/* The value of a variable, for which a subshell may ask while a cell runs. See front.h. */
 #define _GNU_SOURCE
 #include "help/help.h"
 #include "help/help_page.h"

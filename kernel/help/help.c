@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "help/help.h"
-#include "mistakes/nearest.h"
-#include "mistakes/standard.h"
+#include "diagnostics/nearest.h"
+#include "diagnostics/standard.h"
 #include "help/help_page.h"
 #include "magics/magics.h"
 
@@ -52,7 +52,7 @@ static char *describe_magic(const session *s, const char *name)
     return p.signature ? page_text(&p) : NULL;
 }
 
-/* kolo_fit(…) fills a kolo_fit_args and calls kolo_fit_at(): where the one of these stands, the macro does. */
+/* kolo_fit(…) fills a kolo_fit_args and calls kolo_fit_at(): a unit that has these names has the macro, too. */
 static char *describe_helper(session *s, const char *name)
 {
     for (const char *const *tail = (const char *const[]){"_at", "_args", "_kind", NULL}; *tail; tail++) {
@@ -74,12 +74,13 @@ static char *describe_helper(session *s, const char *name)
 /* An empty cell behind the header: its unit begins as that of the cell does in which the name stands (help_place.c). */
 static void parse_with(session *s, const char *header)
 {
-    draft d = draft_of("", "In[0]", 0, s->prefix, s->symbols);
-    if (!strstr(d.prefix.data ? d.prefix.data : "", header)) text_addf(&d.prefix, "#include <%s>\n", header);
-    unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
+    parsed_cell parsed = parsed_cell_of("", "In[0]", 0, s->prefix, s->symbols);
+    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", header))
+        text_addf(&parsed.prefix, "#include <%s>\n", header);
+    unit u = unit_of(&parsed, s->symbols, VALUE_NONE, NULL);
     analyser_parse(&s->analyser, u.source.data, u.source.size);
     text_free(&u.source);
-    draft_free(&d);
+    parsed_cell_free(&parsed);
 }
 
 static char *far_key(const inquiry *ask, const char *name, const char *header)
@@ -87,7 +88,7 @@ static char *far_key(const inquiry *ask, const char *name, const char *header)
     return format_text("%s %d %s", header, ask->detail, name);
 }
 
-/* What describe_far() has found before, as long as no cell has included the header. The caller frees. */
+/* An earlier answer of describe_far(), as long as no cell has included the header. The caller frees. */
 static char *known_far(const inquiry *ask, const char *name)
 {
     const char *header = standard_declaring(&ask->s->analyser, name);
@@ -98,7 +99,8 @@ static char *known_far(const inquiry *ask, const char *name)
     return known ? copy_of(known) : NULL;
 }
 
-/* A name of the C library whose header may not be included yet: the header says the same of it for ever. */
+/* A name of the C library whose header may not be included yet. The answer is kept, since such a header does not
+ * change. */
 static char *describe_far(const inquiry *ask, const char *name, const char *header)
 {
     char *key = far_key(ask, name, header), *about = NULL;

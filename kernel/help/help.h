@@ -1,4 +1,4 @@
-/* What the kernel knows about a name: for `?name`, Shift-Tab and completion. Read first: session.h. */
+/* Help on a name: for `?name`, Shift-Tab and completion. Read first: session.h. */
 #ifndef KERNEL_HELP_HELP_H
 #define KERNEL_HELP_HELP_H
 

@@ -186,8 +186,7 @@ char *option_type(session *s, const char *call, const char *option)
     const char *begin = whole ? strstr(whole, begin_text) : NULL, *end = begin ? strstr(begin, end_text) : NULL;
     const char *at = end ? memmem(begin, (size_t)(end - begin), member, strlen(member)) : NULL;
     if (at) {
-        const char *line = at;
-        while (line > begin && line[-1] != '\n') line--;
+        const char *line = whole + line_start(whole, (size_t)(at - whole));
         line += strspn(line, " ");
         if (!strncmp(line, "kolo_", 5) && !memchr(line, '*', (size_t)(at - line)))
             type = copy_of_bytes(line, (size_t)(at - line));

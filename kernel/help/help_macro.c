@@ -1,6 +1,6 @@
 /* Help for macros: the preprocessor itself is asked what one is and what it becomes. See help_page.h. */
 #define _GNU_SOURCE
-#include "mistakes/standard.h"
+#include "diagnostics/standard.h"
 #include "help/help_page.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static char *last_definition(const char *code, const char *name, char **file)
     return defined;
 }
 
-/* What stands behind the mark, in one line. */
+/* The text behind the mark, in one line. */
 static char *expansion_in(const char *code)
 {
     const char *at = NULL;
@@ -69,7 +69,7 @@ static const char *short_name(const char *file)
     return found ? found + strlen("/include/") : last ? last + 1 : file;
 }
 
-/* What the preprocessor knows of a macro; all NULL when it knows none. */
+/* The preprocessor's facts about a macro; all NULL when it knows none of that name. */
 typedef struct macro {
     char *defined, *file, *becomes, *value;
 } macro;

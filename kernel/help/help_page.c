@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "help/help_page.h"
-#include "mistakes/standard.h"
+#include "diagnostics/standard.h"
 #include "sources.h"
 
 #include <ctype.h>
@@ -104,9 +104,8 @@ char *comment_above(const char *code, unsigned line)
 
 static size_t column_of(const char *code, const char *at)
 {
-    size_t column = 0;
-    while (at > code && at[-1] != '\n') at--, column++;
-    return column;
+    size_t byte = (size_t)(at - code);
+    return byte - line_start(code, byte);
 }
 
 /* Lines that hold nothing but a // comment go on with one that begins at `at`, when they stand under it. */
@@ -200,7 +199,7 @@ static char *written(session *s, CXCursor definition)
     return copy_of_bytes(code + begin, end - begin);
 }
 
-/* "__format" is "format" to whoever reads the manual, and `extern` says nothing. */
+/* Writes "__format" as "format", as the manual does, and leaves `extern` out. */
 static char *without_underscores(const char *printed)
 {
     text out = {0};
@@ -258,7 +257,7 @@ static char *signature_of(session *s, CXCursor cursor)
     return signature;
 }
 
-/* What may have its comment beside it. */
+/* Kinds of declarations whose comment may stand beside them. */
 static bool is_small(enum CXCursorKind kind)
 {
     return kind == CXCursor_FieldDecl || kind == CXCursor_EnumConstantDecl || kind == CXCursor_VarDecl ||
@@ -346,7 +345,7 @@ static void add_facts(const inquiry *ask, CXCursor cursor, const char *name, con
     }
 }
 
-/* A function that nobody has declared: clang takes it for declared where it is used. */
+/* Is it a function without a declaration? clang takes it for declared where it is used. */
 static bool is_implied(CXCursor cursor)
 {
     unsigned begin = 0, name = 0;

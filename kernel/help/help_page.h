@@ -5,7 +5,7 @@
 
 #include "session.h"
 
-/* What is asked, and where. All borrowed. */
+/* A question, and the code in which it stands. All borrowed. */
 typedef struct inquiry {
     session *s;
     const char *cell; /* the code in which the question stands, which libclang knows as In[0]; NULL: none */

@@ -1,5 +1,5 @@
-/* What stands at a place of a cell. Members and the cell's own names are libclang's to find, in the cell as it stands,
- * mistakes and all. See help.h, help_page.h, cells/unit.h. */
+/* Help on a place of a cell. libclang finds members and the cell's own names, also in a cell with errors. See help.h,
+ * help_page.h, cells/unit.h. */
 #define _GNU_SOURCE
 #include "help/help.h"
 #include "help/help_page.h"
@@ -8,20 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Line and column, from 1, of a byte. */
 typedef struct position {
-    unsigned line, column;
+    unsigned line, column; /* from 1 */
 } position;
-
-static position position_of(const char *code, size_t at)
-{
-    position p = {1, 1};
-    for (size_t i = 0; i < at; i++) {
-        p.column = code[i] == '\n' ? 1 : p.column + 1;
-        p.line += code[i] == '\n';
-    }
-    return p;
-}
 
 /* Where a place of the cell's stands in its unit, whose fragments keep their columns and say their lines. A place may
  * stand there more than once: `from` is where to look, and is moved on. False when there is none further on. */
@@ -54,12 +43,13 @@ static bool told(CXCursor cursor)
     return !clang_Cursor_isNull(cursor) && clang_isDeclaration(clang_getCursorKind(cursor));
 }
 
-/* What a byte of the cell means: the first of the places at which it stands in the unit that means anything. */
+/* The declaration that a word of the cell refers to. The word may stand in the unit several times: the first place that
+ * has a meaning counts. */
 static CXCursor meaning(session *s, const char *whole, const char *code, size_t begin, size_t end)
 {
     CXFile file = clang_getFile(s->analyser.unit, s->analyser.path);
     CXCursor found = clang_getNullCursor();
-    position wanted = position_of(code, begin);
+    position wanted = {line_number(code, begin), (unsigned)(begin - line_start(code, begin)) + 1};
     for (size_t at = 0; !told(found) && next_in_unit(whole, wanted, code + begin, end - begin, &at); at++) {
         CXCursor cursor =
             clang_getCursor(s->analyser.unit, clang_getLocationForOffset(s->analyser.unit, file, (unsigned)at));
@@ -79,18 +69,19 @@ enum { ANY_NUMBER = 1000 }; /* of elements, for an array whose initialiser is be
 static char *describe_in(const inquiry *ask, const char *code, size_t begin, size_t end)
 {
     session *s = ask->s;
-    draft d = draft_of(code, "In[0]", 0, s->prefix, s->symbols);
-    if (!strstr(d.prefix.data ? d.prefix.data : "", "kolo.h")) text_add(&d.prefix, "#include <kolo.h>\n");
-    for (size_t i = 0; i < d.count; i++) {
-        if (d.items[i].open_array) d.items[i].open_size = ANY_NUMBER;
+    parsed_cell parsed = parsed_cell_of(code, "In[0]", 0, s->prefix, s->symbols);
+    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", "kolo.h"))
+        text_add(&parsed.prefix, "#include <kolo.h>\n");
+    for (size_t i = 0; i < parsed.count; i++) {
+        if (parsed.items[i].open_array) parsed.items[i].open_size = ANY_NUMBER;
     }
-    unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
+    unit u = unit_of(&parsed, s->symbols, VALUE_NONE, NULL);
     char *about = NULL;
     if (trial_of(&s->analyser, &u.source, TRIAL_OF_HELP, -1) == TRIAL_PASSED &&
         analyser_parse(&s->analyser, u.source.data, u.source.size))
         about = describe_cursor(ask, meaning(s, u.source.data, code, begin, end));
     text_free(&u.source);
-    draft_free(&d);
+    parsed_cell_free(&parsed);
     return about;
 }
 

@@ -23,13 +23,6 @@ typedef struct spot {
     char *text;            /* the piece as it was written */
 } spot;
 
-static unsigned column_at(const char *code, size_t at)
-{
-    unsigned column = 1;
-    while (at > 0 && code[at - 1] != '\n') at--, column++;
-    return column;
-}
-
 static const token *token_of_name(const cell *c, const piece *p, const char *name)
 {
     for (size_t i = p->first; i < p->last; i++) {
@@ -71,7 +64,8 @@ static spot spot_of(const session *s, const entity *e)
         const token *t = c.tokens.items, *name = token_of_name(&c, p, word);
         bool block = e->kind != ENTITY_VARIABLE;
         at.line = block ? t[p->first].line : name->line;
-        at.column = column_at(c.source, block ? t[p->last - 1].begin : name->begin);
+        size_t begin = block ? t[p->last - 1].begin : name->begin;
+        at.column = (unsigned)(begin - line_start(c.source, begin)) + 1;
         at.text = copy_of_bytes(c.source + t[p->first].begin, t[p->last - 1].end - t[p->first].begin);
     }
     cell_free(&c);
@@ -101,13 +95,14 @@ static void add_place(const spot *at, text *facts)
 CXType type_now(session *s, const entity *e)
 {
     char *use = format_text("(void)%s;", e->name);
-    draft d = draft_of(use, "In[0]", 0, s->prefix, s->symbols);
-    if (!strstr(d.prefix.data ? d.prefix.data : "", "kolo.h")) text_add(&d.prefix, "#include <kolo.h>\n");
-    unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
+    parsed_cell parsed = parsed_cell_of(use, "In[0]", 0, s->prefix, s->symbols);
+    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", "kolo.h"))
+        text_add(&parsed.prefix, "#include <kolo.h>\n");
+    unit u = unit_of(&parsed, s->symbols, VALUE_NONE, NULL);
     analyser_parse(&s->analyser, u.source.data, u.source.size);
     CXCursor variable = cursor_named(s, e->name);
     text_free(&u.source);
-    draft_free(&d);
+    parsed_cell_free(&parsed);
     free(use);
     return clang_getCursorType(variable);
 }

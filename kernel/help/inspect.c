@@ -1,6 +1,6 @@
-/* Shift-Tab: what stands under the cursor. Read first: help.h, help_page.h. */
+/* Shift-Tab: help on the name under the cursor. Read first: help.h, help_page.h. */
 #define _GNU_SOURCE
-#include "mistakes/nearest.h"
+#include "diagnostics/nearest.h"
 #include "help/help.h"
 #include "help/help_page.h"
 #include "lock.h"
@@ -21,7 +21,7 @@ static bool in_words(const char *code, size_t at)
     return words;
 }
 
-/* Is it a member, or an option of a call: what only its place explains? */
+/* Is it a member, or an option of a call, which only its place explains? */
 static bool dotted(const char *code, size_t begin)
 {
     return begin > 0 && (code[begin - 1] == '.' || (begin > 1 && code[begin - 1] == '>' && code[begin - 2] == '-'));
@@ -35,16 +35,16 @@ static char *describe_word(const inquiry *ask, size_t begin, size_t end)
         about = describe(ask, name);
     } else {
         char *code = as_c(ask->cell);
-        draft d = draft_of(code, "In[0]", 0, ask->s->prefix, ask->s->symbols);
+        parsed_cell parsed = parsed_cell_of(code, "In[0]", 0, ask->s->prefix, ask->s->symbols);
         char *key = format_text("o:%s", name);
-        bool own = draft_find(&d, key) || !symbols_find(ask->s->symbols, key);
+        bool own = parsed_cell_find(&parsed, key) || !symbols_find(ask->s->symbols, key);
         if (own || strchr(code, '{')) about = describe_place(ask, end - 1);
         if (about && strstr(about, "defined in In[")) { /* an earlier cell's: more is known of it */
             free(about);
             about = NULL;
         }
         if (!about) about = describe(&(inquiry){ask->s, NULL, ask->detail}, name);
-        draft_free(&d);
+        parsed_cell_free(&parsed);
         free(key);
         free(code);
     }

@@ -12,10 +12,7 @@ static void add_variable(entity *e, void *closure)
     if (e->kind != ENTITY_VARIABLE || !e->link || !e->defined) return;
     size_t room = all->capacity;
     all->variables = need_grown(all->variables, all->count, &all->capacity, sizeof *all->variables);
-    if (all->capacity != room) {
-        all->values = realloc(all->values, all->capacity * sizeof *all->values);
-        need(all->values);
-    }
+    if (all->capacity != room) all->values = need(realloc(all->values, all->capacity * sizeof *all->values));
     all->values[all->count] = NULL;
     all->variables[all->count++] = e;
 }
@@ -25,11 +22,11 @@ static void parse_all(session *s, const values_now *all)
 {
     text use = {0};
     for (size_t i = 0; i < all->count; i++) text_addf(&use, "(void)%s;\n", all->variables[i]->name);
-    draft d = draft_of(use.data, "In[0]", 0, s->prefix, s->symbols);
-    unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
+    parsed_cell parsed = parsed_cell_of(use.data, "In[0]", 0, s->prefix, s->symbols);
+    unit u = unit_of(&parsed, s->symbols, VALUE_NONE, NULL);
     analyser_parse(&s->analyser, u.source.data, u.source.size);
     text_free(&u.source);
-    draft_free(&d);
+    parsed_cell_free(&parsed);
     text_free(&use);
 }
 

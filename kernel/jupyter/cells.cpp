@@ -17,8 +17,8 @@ struct execution {
 
 namespace
 {
-const auto OVERTAKES = std::chrono::seconds(10); // by so much an interrupt may come before its cell
-const auto ON_THEIR_WAY = std::chrono::milliseconds(20); // so long the reply of a cell that failed waits
+const auto OVERTAKES = std::chrono::seconds(10); // how long before its cell an interrupt may arrive
+const auto ON_THEIR_WAY = std::chrono::milliseconds(20); // how long the reply of a failed cell waits
 
 thread_local execution *here = nullptr;
 
@@ -41,7 +41,10 @@ struct cell {
 
 void server::serve_shell(shell &own)
 {
-    while (std::optional<request> r = own.requests.take()) handle(own, *r);
+    while (std::optional<request> r = own.requests.take()) {
+        door::visit inside(entrance);
+        if (inside) handle(own, *r);
+    }
 }
 
 void server::handle(shell &own, const request &r)
@@ -138,7 +141,7 @@ std::string server::run(execution &now)
     return content;
 }
 
-// What a background program prints between cells belongs to the cell that started it, the last one. The debugger's
+// Output of a background program between cells belongs to the cell that started it, the last one. The debugger's
 // events are no cell's: their parent is the front end's last word to the debugger.
 void server::publish(const char *type, const char *content)
 {

@@ -1,4 +1,4 @@
-// What a cell reads: a line that the front end is asked for.
+// A line for a cell that reads its input: the front end is asked for it.
 #ifndef KERNEL_JUPYTER_INPUT_HPP
 #define KERNEL_JUPYTER_INPUT_HPP
 

@@ -13,7 +13,7 @@
 namespace
 {
 // A kernel whose Jupyter is gone has nobody to serve, and would run for ever: as ipykernel does, it ends when its
-// parent is no longer the one that JPY_PARENT_PID names. The guard ends the rest.
+// parent is no longer the one that JPY_PARENT_PID names. The supervisor ends the rest.
 void watch_parent()
 {
     const char *given = std::getenv("JPY_PARENT_PID");

@@ -8,7 +8,8 @@ namespace jupyter
 {
 namespace
 {
-const auto LEAVE = std::chrono::seconds(2); // for the main thread to return after a shutdown
+const auto CELL_ENDS = std::chrono::seconds(3); // for an interrupted cell at a shutdown
+const auto LEAVE = std::chrono::seconds(2); // for the main thread to return after that
 
 // The C side's text.
 std::string taken(char *text)
@@ -90,6 +91,8 @@ void server::respond(const request &r, const answer *how)
 void server::answer_each(queue &from, const answers &known)
 {
     while (std::optional<request> r = from.take()) {
+        door::visit inside(entrance);
+        if (!inside) continue;
         if (is_comm(*r)) {
             session_settle_sliders(the_session);
             continue;
@@ -103,8 +106,8 @@ void server::answer_each(queue &from, const answers &known)
 // thread for help goes on with it, since that may wait.
 void server::comm(request r)
 {
-    std::lock_guard<std::mutex> guard(comm_lock);
-    if (leaving) return;
+    door::visit inside(entrance);
+    if (!inside) return;
     send_status("busy", r);
     if (char *answer = session_comm(the_session, r.type().c_str(), dumped(r.content()).c_str())) {
         nl::json message = nl::json::parse(taken(answer));
@@ -166,7 +169,8 @@ void server::interrupt(const request &r)
         early_interrupt_came = clock::now();
         if (!running) return;
     }
-    session_interrupt(the_session);
+    door::visit inside(entrance);
+    if (inside) session_interrupt(the_session);
     lines.interrupt();
 }
 
@@ -211,7 +215,7 @@ std::string server::delete_subshell(const request &r)
     std::lock_guard<std::mutex> guard(subshell_lock);
     auto found = subshells.find(id);
     if (found == subshells.end()) return error_content("UnknownSubshellError", "there is no subshell '" + id + "'");
-    found->second->requests.close();
+    found->second->requests.close(false);
     subshells.erase(found);
     return dumped({{"status", "ok"}});
 }
@@ -224,18 +228,19 @@ std::string server::list_subshells()
     return dumped({{"status", "ok"}, {"subshell_id", ids}});
 }
 
-// The session ends its processes, and interrupts a cell that runs. When the reply is out, the main thread returns; if
-// it cannot, the process ends without it.
+// Interrupts a cell that runs, drops requests that wait, and closes the session, which ends its processes. When the
+// reply is out, the main thread returns; if it cannot, the process ends without it.
 std::string server::shut_down(const request &r)
 {
     bool restart = r.content().value("restart", false);
+    for (queue *each : {&main_shell.requests, &help, &control}) each->close(true);
+    {
+        std::lock_guard<std::mutex> guard(subshell_lock);
+        for (auto &one : subshells) one.second->requests.close(true);
+    }
     session_interrupt(the_session);
     lines.interrupt();
-    {
-        std::lock_guard<std::mutex> guard(comm_lock);
-        leaving = true;
-    }
-    session_close(the_session);
+    session_close(the_session, entrance.close(CELL_ENDS));
     std::string content = dumped({{"status", "ok"}, {"restart", restart}});
     send_iopub("shutdown_reply", dumped(r.header()), content);
     std::thread([this] {
@@ -243,7 +248,6 @@ std::string server::shut_down(const request &r)
         wires.stop();
         std::_Exit(0);
     }).detach();
-    for (queue *each : {&main_shell.requests, &help, &control}) each->close();
     return content;
 }
 

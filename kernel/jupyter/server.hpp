@@ -33,7 +33,7 @@ class server
     // Serves until a shutdown; then the session is closed.
     void serve(session *s);
 
-    // What the session asks of its front, on any thread.
+    // The session calls these, on any thread.
     void publish(const char *type, const char *content);
     char *ask(const char *prompt);
 
@@ -77,8 +77,7 @@ class server
     std::mutex subshell_lock;
     std::map<std::string, std::shared_ptr<shell>> subshells;
 
-    std::mutex comm_lock; // held while a comm is answered
-    bool leaving = false; // the session is being closed; by comm_lock
+    door entrance; // to the session
 
     std::mutex cell_lock;  // held while a cell runs
     std::mutex state_lock; // of what follows

@@ -5,7 +5,7 @@ namespace jupyter
 void queue::add(request r)
 {
     std::lock_guard<std::mutex> guard(lock);
-    waiting.push_back(std::move(r));
+    if (!closed) waiting.push_back(std::move(r));
     news.notify_one();
 }
 
@@ -19,11 +19,33 @@ std::optional<request> queue::take()
     return r;
 }
 
-void queue::close()
+void queue::close(bool dropping)
 {
     std::lock_guard<std::mutex> guard(lock);
     closed = true;
+    if (dropping) waiting.clear();
     news.notify_all();
+}
+
+bool door::enter()
+{
+    std::lock_guard<std::mutex> guard(lock);
+    if (!closed) inside++;
+    return !closed;
+}
+
+void door::leave()
+{
+    std::lock_guard<std::mutex> guard(lock);
+    inside--;
+    left.notify_all();
+}
+
+bool door::close(std::chrono::seconds most)
+{
+    std::unique_lock<std::mutex> guard(lock);
+    closed = true;
+    return left.wait_for(guard, most, [this] { return inside == 1; });
 }
 
 void failure::note(const request &cell, clock::time_point when)

@@ -17,12 +17,52 @@ class queue
     void add(request r);
     // The next one; waits for it. Nothing once it is closed and empty.
     std::optional<request> take();
-    void close();
+    // Takes no more. `dropping`: those that wait are not answered.
+    void close(bool dropping);
 
   private:
     std::mutex lock;
     std::condition_variable news;
     std::deque<request> waiting;
+    bool closed = false;
+};
+
+// The session's door: it is closed once no thread uses the session any more.
+class door
+{
+  public:
+    // A thread's use of the session. False: the session is being closed, and must not be used.
+    class visit
+    {
+      public:
+        explicit visit(door &to) : through(to), inside(to.enter())
+        {
+        }
+        visit(const visit &) = delete;
+        ~visit()
+        {
+            if (inside) through.leave();
+        }
+        explicit operator bool() const
+        {
+            return inside;
+        }
+
+      private:
+        door &through;
+        bool inside;
+    };
+
+    // Called from within a visit: lets nobody in any more, and waits for all others to leave. False: some have not.
+    bool close(std::chrono::seconds most);
+
+  private:
+    bool enter();
+    void leave();
+
+    std::mutex lock;
+    std::condition_variable left;
+    unsigned inside = 0;
     bool closed = false;
 };
 

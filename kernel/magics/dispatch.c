@@ -40,11 +40,9 @@ static const magic *with_form(const session *s, const char *name, size_t size, b
 /* Notes where a magic's words stand. */
 static void note_place(session *s, const char *code, const char *words)
 {
-    const char *line = words;
-    while (line > code && line[-1] != '\n') line--;
-    s->word_line = 1;
-    s->word_column = (unsigned)(words - line);
-    for (const char *p = code; p < line; p++) s->word_line += *p == '\n';
+    size_t at = (size_t)(words - code);
+    s->word_line = line_number(code, at);
+    s->word_column = (unsigned)(at - line_start(code, at));
 }
 
 /* `at` is the '%' of a line magic. */
@@ -163,7 +161,7 @@ static char *question_below(const char *code, size_t *line, int *detail)
 {
     size_t end = strlen(code);
     while (end && isspace((unsigned char)code[end - 1])) end--;
-    for (*line = end; *line && code[*line - 1] != '\n';) --*line;
+    *line = line_start(code, end);
     char *last = copy_of_bytes(code + *line, end - *line);
     char *asked = *line ? question_of(last + strspn(last, " \t"), detail) : NULL;
     free(last);

@@ -1,5 +1,5 @@
-/* Magics that IPython has and this kernel has not: what does their work here, and the other names of those that it
- * has. See magics.h. */
+/* Magics of IPython's that this kernel lacks, with a substitute for each; and other names of those that it has. See
+ * magics.h. */
 #include "magics/magics.h"
 
 #include <stdlib.h>

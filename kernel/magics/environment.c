@@ -153,7 +153,7 @@ static bool has_room(const session *s, const char *value, result *r)
     return false;
 }
 
-/* What the kernel and its front end tell each other. */
+/* Variables that the kernel and its front end use between themselves. */
 #define HIDDEN "^(KOLO_DISPLAY|KOLO_DISPLAY_TOKEN|KOLO_KERNEL_[A-Z]*|KOLORUN_SEGMENTS|JPY_[A-Z_]*)="
 
 /* One line of `printenv`, or all of it but that. */

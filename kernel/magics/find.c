@@ -1,6 +1,6 @@
 /* Finding a magic in the session's list. See magics.h. */
 #include "magics/magics.h"
-#include "mistakes/nearest.h"
+#include "diagnostics/nearest.h"
 
 #include <stdlib.h>
 #include <string.h>

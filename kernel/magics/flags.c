@@ -135,7 +135,7 @@ static result add_words(session *s, names *list, const names *words, const char 
     return (result){0};
 }
 
-/* What both magics do with their words. `first` is the list as the session began with it. */
+/* Changes the list by the words of either magic. `first` is the list as the session began with it. */
 static result change(session *s, names *list, const names *first, const char *words, const char *const *tool,
                      const char *magic_name, bool *changed)
 {

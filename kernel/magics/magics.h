@@ -1,4 +1,4 @@
-/* Magics: what a line that begins with `%`, or a cell that begins with `%%`, does. One file a magic, one row a magic in
+/* Magics: lines that begin with `%`, and cells that begin with `%%`. Related magics share a file; each has a row in
  * table.c. Read first: session.h. */
 #ifndef KERNEL_MAGICS_MAGICS_H
 #define KERNEL_MAGICS_MAGICS_H
@@ -44,11 +44,11 @@ void set_session_variable(session *s, const char *name, const char *value);
 /* files.c: a file's name as the shell has it: from the cells' folder, `~` from home. The caller frees. */
 char *path_of(const session *s, const char *file);
 
-/* find.c: how the magic is written: what wrong words are answered with. */
+/* find.c: the error of a magic with wrong words: how it is written. */
 result usage_result(const session *s, const char *name, bool whole_cell);
 
-/* program_exit.c: what to say of a program of %%run; `program` is its path, beside which its note is read and taken
- * away. */
+/* program_exit.c: the result of a program of %%run; `program` is its path, beside which its note is read and
+ * deleted. */
 result program_exit_result(session *s, const char *program, int status);
 
 /* The name of this form in the table that somebody who wrote `name` may have meant, or NULL. */

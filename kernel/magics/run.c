@@ -1,7 +1,7 @@
 /* %%run: the cell is a whole program. Compiled with the flags that make <kolo.h> and <mpi.h> work, then run, on N ranks
  * under kolorun with -np. See magics.h. */
 #define _GNU_SOURCE
-#include "mistakes/link_words.h"
+#include "diagnostics/link_words.h"
 #include "cells/split.h"
 #include "magics/magics.h"
 #include "lock.h"
@@ -71,7 +71,7 @@ static bool check_words(const char *words, result *r)
     return !r->failed;
 }
 
-/* The cell's mistakes, found as for any cell, as one error. */
+/* The program's diagnostics, found as for any cell, as one error. */
 static bool check(session *s, const char *code, const char *name, result *r)
 {
     s->sources = need_grown(s->sources, s->source_count, &s->source_capacity, sizeof *s->sources);
@@ -115,11 +115,11 @@ static void add_libraries(session *s, names *list, const char *code)
     free(path);
 }
 
-/* The user's flags come last, and win. A sanitizer of theirs sees all that is written, and has its own word to say. */
+/* The user's flags come last, and win. Where they ask for a sanitizer, it replaces the kernel's own checks. */
 static void add_flags(session *s, names *list)
 {
     static const char *const fixed[] = {"-g", "-gdwarf-4", "-w", "-fno-color-diagnostics", NULL};
-    /* The checks call linked/program.c. */
+    /* The checks call crash_runtime/crash_runtime.c. */
     static const char *const calls[] = {"-fno-sanitize-trap=all", "-fno-sanitize-recover=all",
                                         "-fno-sanitize-link-runtime", NULL};
     /* Memory that is given back twice, or an array that a call overruns, is not optimised away. */
@@ -138,12 +138,12 @@ static bool build_program(session *s, const char *code, const char *name, const 
 {
     char *file = format_text("%s.c", program), *log = format_text("%s.log", program),
          *folder = copy_of_bytes(s->library, strlen(s->library) - strlen("/libkolo.so")),
-         *linked = format_text("%s/kolo-program.o", folder);
+         *runtime = format_text("%s/kolo-crash-runtime.o", folder);
     char *marked = format_text("#line 1 \"%s\"\n%s\n", name, code);
     names list = {0};
     names_add(&list, "clang-19");
     add_flags(s, &list);
-    const char *const files[] = {file, linked, "-o", program};
+    const char *const files[] = {file, runtime, "-o", program};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) names_add(&list, files[i]);
     add_libraries(s, &list, code);
     bool built = write_whole_file(file, marked, strlen(marked));
@@ -159,7 +159,7 @@ static bool build_program(session *s, const char *code, const char *name, const 
     unlink(file);
     unlink(log);
     free(folder);
-    free(linked);
+    free(runtime);
     names_free(&list);
     free(marked);
     free(file);
@@ -167,7 +167,7 @@ static bool build_program(session *s, const char *code, const char *name, const 
     return built;
 }
 
-/* What goes before the program: kolorun and its options, when -np is among the words. */
+/* Adds kolorun and its options before the program, when -np is among the words. */
 static bool add_launcher(session *s, const names *words, size_t *used, names *into, result *r)
 {
     bool ranks = false;

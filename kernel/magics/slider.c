@@ -69,7 +69,7 @@ static char *no_name(session *s, const char *name)
     return NULL;
 }
 
-/* What else the session's name is than a variable that a slider can set; NULL: nothing else. */
+/* Why a slider cannot set that name of the session's; NULL: it can. */
 static char *no_variable(const entity *e, const char *name)
 {
     number n;

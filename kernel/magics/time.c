@@ -167,9 +167,8 @@ static bool is_expression(const cell *c, size_t at)
 /* Bytes [begin, end) of the body at their line and column. */
 static void add_bytes_at(text *code, const cell *c, size_t begin, size_t end, const char *place)
 {
-    size_t start = begin;
-    while (start > 0 && c->source[start - 1] != '\n') start--;
-    text_addf(code, "\n%s%*s%.*s\n", place, (int)(begin - start), "", (int)(end - begin), c->source + begin);
+    text_addf(code, "\n%s%*s%.*s\n", place, (int)(begin - line_start(c->source, begin)), "", (int)(end - begin),
+              c->source + begin);
 }
 
 /* Does it change a variable? Then it does something, however well known its value is. */

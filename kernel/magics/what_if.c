@@ -16,7 +16,7 @@ static char *program_of(const session *s)
     return format_text("%.*skolo-what-if", slash ? (int)(slash + 1 - s->launcher) : 0, s->launcher);
 }
 
-/* What it says on stderr goes to the log: its one sentence is the cell's error. */
+/* Its stderr goes to the log, whose one sentence becomes the cell's error. */
 static void add_command(const session *s, const char *program, const char *log, const names *words, names *into)
 {
     static const char *const shell[] = {"/bin/sh", "-c", "log=$0; exec \"$@\" 2>\"$log\"", NULL};

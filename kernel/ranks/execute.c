@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const double GRACE = 0.3, /* seconds that other ranks have to fail of the same, or to say their last words */
-    WHERE_AFTER = 0.5, /* after an interrupt, before the ranks' own guards end what cannot be stepped out of */
+    WHERE_AFTER = 0.5, /* after an interrupt, before the ranks' own supervisors end what does not recover */
     INTERRUPT_LIMIT = 2.3, REMARK_AFTER = 5;
 
 typedef struct course {
@@ -69,7 +69,7 @@ static void send_variable(ranks *r, const char *line)
     names_add_bytes(have, line, whole - 1);
 }
 
-/* What %cd and %env have changed since. */
+/* Sends the folder and the variables that %cd and %env have changed since the last cell. */
 static void send_surroundings(ranks *r)
 {
     char *folder = ranks_folder();
@@ -151,8 +151,7 @@ static void ask_user(ranks *r, int rank)
 static void take_interrupt(course *c)
 {
     worker_process *m = &c->r->s->worker;
-    uint64_t woken;
-    if (read(m->wake, &woken, sizeof woken) > 0 && !m->interrupted) m->interrupted = seconds_now();
+    worker_take_wake(m);
     if (m->interrupted > 0 && c->interrupted == 0) {
         c->interrupted = seconds_now();
         to_running(c->r, RANK_INTERRUPT);
@@ -204,7 +203,7 @@ static void note_finished(course *c)
     else if (c->first_finished == 0 && running_count(c->r) < chosen) c->first_finished = seconds_now();
 }
 
-/* A rank in a call of MPI waits for those that have failed, and cannot be stepped out of. */
+/* A rank in a call of MPI waits for those that have failed, and cannot recover. */
 static bool any_in_mpi(const ranks *r)
 {
     for (int i = 0; i < r->count; i++) {
@@ -222,7 +221,7 @@ static bool any_asked_where(const ranks *r)
     return false;
 }
 
-/* A rank has failed and could be stepped out of: the others are interrupted, so that all keep their variables. True
+/* A rank has failed and recovered: the others are interrupted, so that all keep their variables. True
  * when there is nothing left to wait for. */
 static bool spared(course *c)
 {

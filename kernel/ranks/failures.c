@@ -1,6 +1,5 @@
-/* How a cell on the ranks failed, said once for all that failed alike; where ranks hang. Read first: ranks.h,
- * exit_status.h.
- */
+/* Reports failures of a cell on the ranks, equal ones once, and where ranks hang. Read first: ranks.h,
+ * exit_status.h. */
 #define _GNU_SOURCE
 #include "ranks/ranks.h"
 #include "colours.h"
@@ -141,7 +140,7 @@ bool ranks_failed(ranks *r, result *why)
     return true;
 }
 
-/* An interrupt that every rank could be stepped out of leaves the job as it is. */
+/* An interrupt from which every rank has recovered leaves the job as it is. */
 result ranks_interrupted(ranks *r)
 {
     bool stuck = false, *which = need_zeroed((size_t)r->count);

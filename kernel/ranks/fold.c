@@ -73,7 +73,7 @@ static void add_html_line(text *into, const char *line, size_t size)
     text_add(into, wrong ? "</span>\n" : "\n");
 }
 
-/* What a closed part shows: how far its rank has come. */
+/* A closed part shows its rank's last line. */
 static void add_last_line(const rank_output *v, text *html)
 {
     size_t end = v->said.size;
@@ -102,7 +102,7 @@ static void add_rank(const transcript *t, int rank, bool open, text *html, text 
     text_add(html, "</pre></details>");
 }
 
-/* A rank that speaks alone, as rank 0 does of a training run, is read as it stands. */
+/* The output of one rank alone, as of rank 0 in a training run, is shown as it is. */
 static bool worth_folding(const transcript *t)
 {
     bool many = false;

@@ -1,4 +1,4 @@
-/* Hearing and ending the ranks. Read first: ranks.h. */
+/* Receives the ranks' messages, and ends the ranks. Read first: ranks.h. */
 #define _GNU_SOURCE
 #include "ranks/ranks.h"
 #include "lock.h"
@@ -71,7 +71,7 @@ static json_t *own_display(int rank, json_t *content)
     return content;
 }
 
-/* Where several ranks may show pictures, a line says whose it is. */
+/* Where several ranks may show pictures, a line before each names the rank. */
 static void name_display(ranks *r, int rank)
 {
     int chosen = 0;
@@ -92,7 +92,8 @@ static void publish(ranks *r, int rank, const rank_message *l)
         const char *words = json_string_value(json_object_get(content, "text")),
                    *name = json_string_value(json_object_get(content, "name"));
         if (words && name) transcript_add(&r->said, rank, strcmp(name, "stderr") ? 1 : 2, words, strlen(words));
-    } else if (content && strcmp(type, "clear_output")) { /* one rank's wish would clear away the others' words */
+    } else if (content &&
+               strcmp(type, "clear_output")) { /* clear_output by one rank would clear the others' output, too */
         if (!strcmp(type, "display_data")) name_display(r, rank);
         char *dump = json_dumps(own_display(rank, content), JSON_COMPACT);
         r->said.displays = true;
@@ -160,7 +161,7 @@ static void obey(ranks *r, int rank, rank_message *l)
     }
 }
 
-/* May more be heard now, or would what it prints outrun the server? */
+/* May more messages be taken now, or would their output outrun the server? */
 static bool has_room(ranks *r)
 {
     return output_has_room(&r->s->out) || r->s->worker.interrupted > 0;

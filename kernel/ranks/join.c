@@ -1,5 +1,5 @@
-/* In the worker of a rank: joining the MPI job, and saying where a cell is that goes on and on. Linked into
- * kolo-worker; other workers never call it. Read first: worker/worker.h, ranks/rank.c. */
+/* In the worker of a rank: joins the MPI job, and tells where a cell is that runs for long. Linked into kolo-worker;
+ * other workers never call it. Read first: worker/worker.h, ranks/rank.c. */
 #define _GNU_SOURCE
 #include "worker/worker.h"
 
@@ -45,8 +45,8 @@ static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *clo
     return _URC_NO_REASON;
 }
 
-/* Leaves the main thread's frames in the file "where" of the rank's folder. It is asked of a cell that may hang in a
- * lock, in MPI, anywhere: this uses nothing but write() and the unwinder's tables, which are in memory by now. */
+/* Leaves the main thread's frames in the file "where" of the rank's folder. The cell may hang in a lock or in MPI, so
+ * that this calls only write(), snprintf(), dladdr() and the unwinder, whose tables are in memory by now. */
 static void say_where(int number)
 {
     (void)number;
@@ -67,7 +67,7 @@ static void say_where(int number)
     rename(path, ready);
 }
 
-/* The unwinder allocates at its first use: that is now. */
+/* Called once, so that the unwinder allocates its memory now and not in the handler. */
 static _Unwind_Reason_Code stop_at_once(struct _Unwind_Context *context, void *closure)
 {
     (void)context;
@@ -99,7 +99,7 @@ static _Unwind_Reason_Code keep_frame(struct _Unwind_Context *context, void *clo
     return _URC_NO_REASON;
 }
 
-/* MPI's default is to print a page and to end the job: here the cell's line is said, as for any fault. */
+/* MPI's default is to print a page and to end the job. This reports the cell's line instead, as for any fault. */
 static void on_error(void *communicator, int *code, ...)
 {
     (void)communicator;
@@ -124,7 +124,7 @@ static void handle_errors(void)
     if (create && set && world && create(on_error, &handler) == 0) set(world, handler);
 }
 
-/* A cell's MPI_Abort ends its process as exit() does, and is said at its line. */
+/* A cell's MPI_Abort ends its process as exit() does, and is reported with its line. */
 int MPI_Abort(void *communicator, int code);
 int MPI_Abort(void *communicator, int code)
 {

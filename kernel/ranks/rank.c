@@ -1,6 +1,6 @@
-/* kolo-rank: a kernel without a front of its own, one at each rank of a job that `%ranks` has started. It has a guard
- * and a worker as the kernel has; the worker is the MPI process. What is printed, shown and asked goes to the kernel,
- * and what is to be loaded and run comes from there. Read first: wire.h, worker_process.h. */
+/* kolo-rank: a kernel without a front of its own, one at each rank of a job that `%ranks` has started. It has a
+ * supervisor and a worker as the kernel has; the worker is the MPI process. What is printed, shown and asked goes to
+ * the kernel, and what is to be loaded and run comes from there. Read first: wire.h, worker_process.h. */
 #define _GNU_SOURCE
 #include "display.h"
 #include "exit_status.h"
@@ -135,8 +135,7 @@ static void begin(rank *r, const char *object, const char *function, bool asks)
     text payload = {0};
     text_add_bytes(&payload, object, strlen(object) + 1);
     text_add_bytes(&payload, function, strlen(function) + 1);
-    uint64_t stale;
-    while (read(r->worker.wake, &stale, sizeof stale) > 0) continue;
+    worker_forget_wake(&r->worker);
     r->worker.interrupted = 0;
     display_begin(&r->display);
     output_begin(&r->out, &r->front, false);
@@ -144,7 +143,7 @@ static void begin(rank *r, const char *object, const char *function, bool asks)
     text_free(&payload);
 }
 
-/* A cell that cannot be loaded here is not run here. */
+/* Runs a cell, unless its object could not be loaded here. */
 static void run(rank *r, const rank_message *l)
 {
     char *path = format_text("%s/%s", r->folder, l->payload);
@@ -197,7 +196,7 @@ static void ask_where(rank *r)
 static void obey(rank *r, const rank_message *l)
 {
     bool idle = !r->dead && !r->worker.running;
-    if (l->problem) { /* by which the next cell would go wrong */
+    if (l->problem) { /* the next cell cannot be run after a message that was cut */
         free(r->trouble);
         r->trouble = copy_of(l->problem);
         return;
@@ -232,7 +231,7 @@ static void take_messages(rank *r)
     }
 }
 
-/* Asks the user, through the kernel. The cell waits meanwhile, and so does everything else here but an end. */
+/* Asks the user, through the kernel. The cell waits meanwhile, and only an end of the rank is served. */
 static char *ask(void *self, const char *prompt)
 {
     rank *r = self;
@@ -342,7 +341,7 @@ static bool open_rank(rank *r, char **problem)
                 worker_open(&r->worker, &r->out, r->program, r->folder);
     if (open) {
         const char *endpoint = getenv(RANKS_ENDPOINT);
-        r->worker.below = endpoint && !strncmp(endpoint, "ipc://", 6); /* the launcher's guard is on this host */
+        r->worker.below = endpoint && !strncmp(endpoint, "ipc://", 6); /* the launcher's supervisor is on this host */
         r->worker.display = &r->display;
         set_environment(r);
         open = worker_start(&r->worker);

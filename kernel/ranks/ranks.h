@@ -34,7 +34,7 @@ typedef struct peer {
 typedef struct ranks {
     session *s;
     worker_process
-        launcher; /* its worker runs kolorun; a guard of its own: what ends the kernel's worker spares the ranks */
+        launcher; /* its worker runs kolorun; a supervisor of its own: what ends the kernel's worker spares the ranks */
     output heard; /* of the launcher */
     front sink;
     text words; /* kolorun's */
@@ -55,7 +55,7 @@ typedef struct ranks {
 /* start.c */
 /* Starts `count` ranks; `words` are more of kolorun's options. An earlier job is ended first. */
 result ranks_start(session *s, int count, const names *words);
-/* What kolorun said went wrong, a line each; NULL: nothing. The caller frees. */
+/* kolorun's messages about the failure, a line each; NULL: it has given none. The caller frees. */
 char *ranks_reason(const ranks *r);
 /* Is this line of the session's environment for its own worker alone? */
 bool ranks_go_without(const char *line);
@@ -91,13 +91,13 @@ void ranks_publish_values(ranks *r, value_reader data, void *closure);
 
 /* failures.c */
 bool ranks_any_failed(const ranks *r);
-/* The cell has failed on some ranks: have they all been stepped out of, so that the job may go on? */
+/* The cell has failed on some ranks: have they all recovered, so that the job may go on? */
 bool ranks_recovered(const ranks *r);
 /* "ranks 0-2 in MPI_Barrier at In[4]:3, rank 5 at In[4]:9": those for which `which`, put together by where they are. */
 char *ranks_places(const ranks *r, const bool *which);
-/* The result of an interrupted cell. Ranks that could not be stepped out of are named, and the job is ended. */
+/* The result of an interrupted cell. Ranks that did not recover are named, and the job is ended. */
 result ranks_interrupted(ranks *r);
-/* Names the ranks that have failed, if some have. The job goes on where all could be stepped out of; else it ends.
+/* Names the ranks that have failed, if some have. The job goes on where all have recovered; else it ends.
  * False: all is well. */
 bool ranks_failed(ranks *r, result *why);
 /* Between cells: publishes what ranks print, and notices one that has died. */

@@ -1,4 +1,4 @@
-/* Starting the ranks: kolorun below a guard of its own, and the wait until all have reported. Read first: ranks.h,
+/* Starting the ranks: kolorun below a supervisor of its own, and the wait until all have reported. Read first: ranks.h,
  * contact.h. */
 #define _GNU_SOURCE
 #include "ranks/contact.h"
@@ -152,8 +152,7 @@ static bool any_ended(const ranks *r)
 
 static bool take_interrupt(session *s)
 {
-    uint64_t woken;
-    if (read(s->worker.wake, &woken, sizeof woken) > 0) s->worker.interrupted = seconds_now();
+    worker_take_wake(&s->worker);
     return s->worker.interrupted > 0;
 }
 

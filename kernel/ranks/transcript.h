@@ -1,5 +1,5 @@
-/* What ranks print, made one text: whole lines, each after its rank's tag, "[3] text", live and in the order of each
- * rank. A line that is redrawn ("\r") or not finished is shown below the others and replaced in place.
+/* Makes one text of the ranks' output: whole lines, each after its rank's tag, "[3] text", live and in the order of
+ * each rank. A line that is redrawn ("\r") or not finished is shown below the others and replaced in place.
  *
  * Everything is a stream first, so that any client, log or test has it as it comes. When a cell of many lines has
  * ended, the stream makes place (clear_output) for one display in which each rank's part can be folded: HTML for

@@ -1,4 +1,4 @@
-/* What the kernel and kolo-rank, one at each rank, say to each other over ZeroMQ: the kernel a ROUTER, each rank a
+/* Messages between the kernel and kolo-rank, one at each rank, over ZeroMQ: the kernel is a ROUTER, each rank a
  * DEALER. A message is a head (worker/protocol.h's `message`, with its version and the payload's length; it travels
  * as it is: both ends are of one architecture, and of one version or refused), a payload, and, for RANK_LOAD, the
  * object file's bytes. A rank answers in the order in which it is asked.

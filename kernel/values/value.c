@@ -147,7 +147,7 @@ static char *laid_out(writer *w)
     return text_take(&lines);
 }
 
-/* What lies there, as far as it is shown; `got` is 0 when it cannot be read. */
+/* The bytes at that address, as far as they are shown; `got` is 0 when they cannot be read. */
 static unsigned char *fetched(const memory *from, uint64_t address, size_t size, size_t *got)
 {
     *got = size < READ_AHEAD ? size : READ_AHEAD;

@@ -1,9 +1,9 @@
 /* The value of a trailing expression, written as C would write it: 42, 'a', "text", RED, {1, 2, 3}, {.x = 1, .y = 2}.
- * The type comes from libclang, the bytes from a process's memory. Read first: analyse.h. */
+ * The type comes from libclang, the bytes from a process's memory. Read first: analyser.h. */
 #ifndef KERNEL_VALUES_VALUE_H
 #define KERNEL_VALUES_VALUE_H
 
-#include "cells/analyse.h"
+#include "cells/analyser.h"
 
 #include <jansson.h>
 
@@ -23,7 +23,7 @@ json_t *value_bundle(const memory *from, CXType type, uint64_t address, size_t s
 /* The function of libkolo's that shows what a pointer of this type points to, or a struct of this type (`by_value`);
  * NULL for any other type. */
 const char *shower_of(CXType plain, bool *by_value);
-/* What it has made: JSON text of `size` bytes. */
+/* The bundle that such a function has made: JSON text of `size` bytes. */
 json_t *object_bundle(const memory *from, uint64_t address, size_t size);
 
 /* The format by which printf writes such a value much as value_bundle does; NULL where none does, and

@@ -27,7 +27,7 @@ static bool is_function(CXType plain)
     return plain.kind == CXType_FunctionProto || plain.kind == CXType_FunctionNoProto;
 }
 
-/* Streams and the like are the C library's own: what is in them tells nobody anything. */
+/* Structs of the C library's own, such as FILE, whose members mean nothing to a user. */
 static bool is_private(CXType plain)
 {
     CXCursor declared = clang_getTypeDeclaration(plain);

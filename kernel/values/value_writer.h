@@ -1,5 +1,5 @@
-/* What the parts of value.c share. Every function here bounds itself by `available` bytes: whatever stands in them, a
- * value costs text, never a fault. Read first: value.h. */
+/* Shared by the parts of value.c. Every function here reads at most `available` bytes, so that no bytes of a value can
+ * make it fault. Read first: value.h. */
 #ifndef KERNEL_VALUES_VALUE_WRITER_H
 #define KERNEL_VALUES_VALUE_WRITER_H
 

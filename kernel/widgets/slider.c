@@ -41,7 +41,7 @@ static json_t *number_json(const slider *one, double value)
     return one->whole ? json_integer((json_int_t)value) : json_real(value);
 }
 
-/* What every model says of itself. */
+/* The state that every model has. */
 static json_t *model_of(const char *module, const char *model, const char *view_module, const char *view)
 {
     return json_pack("{s:s, s:s, s:s, s:n, s:s, s:s, s:s}", "_model_module", module, "_model_module_version", VERSION,

@@ -189,7 +189,7 @@ static void apply_moves(session *s)
         number n;
         if (!take_move(w, one, &value)) continue;
         entity *e = variable_of(s, one, &n);
-        if (!e) continue; /* when it comes back, its cell says what it is */
+        if (!e) continue; /* its cell says so when it comes back */
         if (number_write(s, &n, value)) e->lost = false;
         else give_back_move(w, one);
     }

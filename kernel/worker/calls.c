@@ -1,7 +1,9 @@
-/* What compiled cells call: programs of a shell line, and the calls of the C library that would end the worker.
+/* Calls of compiled cells: programs of a shell line, and the calls of the C library that would end the worker.
  * Read first: worker.h. */
 #define _GNU_SOURCE
-#include "worker/real.h"
+#include "worker/checks.h"
+#include "worker/heap.h"
+#include "worker/interposed.h"
 #include "worker/worker.h"
 
 #include <assert.h>
@@ -13,15 +15,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Nobody could wake it: a notebook has no job control. */
+/* A notebook has no job control that could continue the program. */
 static void end_stopped(pid_t program, int number)
 {
     fprintf(stderr, "the program stopped itself (%s), so it was ended\n", strsignal(number));
     kill(-program, SIGKILL);
 }
 
-/* Starts the program in a process group of its own and waits for it; its wait status. An interrupt is passed on to the
- * group by the handler, and then ends the cell too. */
+/* Starts the program in a process group of its own and waits for it; its wait status. The handler passes an interrupt
+ * on to the group, and then the cell ends, too. */
 int run_program(char *const *arguments)
 {
     posix_spawnattr_t how;
@@ -48,7 +50,7 @@ int run_program(char *const *arguments)
         status = 0;
     }
     running.program = 0;
-    if (running.status == STATUS_INTERRUPTED) siglongjmp(running.out, 1);
+    if (running.status == STATUS_INTERRUPTED) recover_from_call(STATUS_INTERRUPTED, 0);
     return status;
 }
 
@@ -59,6 +61,22 @@ int kolo_cell_shell(const char *command)
     if (access(arguments[0], X_OK)) arguments[0] = "/bin/sh";
     int status = run_program(arguments);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+INTERPOSED(system);
+
+/* The C library's would go on with its program when an interrupt has ended the cell. */
+int system(const char *command)
+{
+    char *arguments[] = {"/bin/sh", "-c", (char *)(uintptr_t)command, NULL};
+    if (!command || !on_cell_thread() || !is_cell_code(__builtin_return_address(0))) return real_system()(command);
+    sigset_t child, before;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, &before); /* a handler of the cell's must not wait for this program */
+    int status = run_program(arguments);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return status;
 }
 
 /* A function that was declared, and called, and never defined: its stub leads here. */
@@ -72,8 +90,8 @@ void kolo_cell_undefined(const char *name)
 void __stack_chk_fail(void);
 void __stack_chk_fail(void)
 {
-    running.smashed = 1; /* to walk such a stack may end in a fault */
-    running.missing = "this function has written beyond the end of one of its arrays, over its own stack frame";
+    running.smashed = 1; /* unwinding such a stack may end in a fault */
+    running.missing = WORDS_SMASHED;
     leave_refused(STATUS_REFUSED);
 }
 
@@ -87,7 +105,7 @@ static void run_handlers(exit_handler *handlers, size_t *count)
     while (*count) handlers[--*count]();
 }
 
-/* As exit() does, the last one first. Those of libraries are the C library's affair. */
+/* As exit() does, the last one first. The C library itself runs those of libraries. */
 void run_exit_handlers(void)
 {
     run_handlers(at_exit, &at_exit_count);
@@ -107,15 +125,15 @@ int at_quick_exit(void (*function)(void))
     return 0;
 }
 
-REAL(exit);
-REAL(_exit);
-REAL(quick_exit);
+INTERPOSED(exit);
+INTERPOSED(_exit);
+INTERPOSED(quick_exit);
 
 /* The cell ends, and its process lives on, where the frames allow it. */
 static void leave(int code)
 {
     if (getpid() != running.process) return;
-    if (gettid() == running.process) step_out_of_call(STATUS_EXIT, code);
+    if (gettid() == running.process) recover_from_call(STATUS_EXIT, code);
     else record_frames();
     last_words(STATUS_EXIT, code, NULL);
 }
@@ -148,17 +166,17 @@ void quick_exit(int code)
     __builtin_unreachable();
 }
 
-/* A handler of the cell's that returns, or none at all: the line is told all the same. */
+/* The line of the call is reported also when a handler of the cell's returns, and when there is none. */
 void abort(void)
 {
     raise(SIGABRT);
-    step_out_of_call(STATUS_SIGNAL, SIGABRT);
+    recover_from_call(STATUS_SIGNAL, SIGABRT);
     record_frames();
     die_of(SIGABRT, NULL);
     _exit(128 + SIGABRT);
 }
 
-/* As the C library says it, but for the function that a cell's own statements are in: nobody wrote that name. */
+/* The C library's message, without the name of the function that the kernel has put around a cell's statements. */
 void __assert_fail(const char *assertion, const char *file, unsigned line, const char *function)
 {
     bool named = function && *function && strncmp(function, "void In_", 8);
@@ -167,7 +185,7 @@ void __assert_fail(const char *assertion, const char *file, unsigned line, const
     abort();
 }
 
-/* What the C library links into each program and does not export: a cell finds it here. */
+/* The C library links pthread_atfork() into each program and does not export it: a cell finds it here. */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
 
 int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));

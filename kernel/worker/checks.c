@@ -1,10 +1,10 @@
-/* An index outside of its array, and calls that gave NULL: what a fault is told with. Read first: checks.h, worker.h.
- */
+/* Notes an index outside of its array, and calls that gave NULL, for the report of a fault. Read first: checks.h,
+ * worker.h. */
 #define _GNU_SOURCE
 #include "worker/checks.h"
 #include "worker/heap.h"
-#include "worker/real.h"
-#include "worker/walk.h"
+#include "worker/interposed.h"
+#include "worker/unwind.h"
 #include "worker/worker.h"
 
 #include <dlfcn.h>
@@ -35,7 +35,7 @@ void describe_call(char *into, size_t size, const char *sentence, const void *fr
     snprintf(into, size, "%c%s|%lx|%s", MARK_CALL, sentence, (unsigned long)offset, known ? info.dli_fname : "");
 }
 
-static char null_words[600]; /* of the last call that gave NULL; "": none has */
+static char null_words[NULL_SHOWN - 2]; /* of the last call that gave NULL; "": none has */
 
 void note_null(const char *sentence, const void *from)
 {
@@ -50,12 +50,12 @@ void add_null_words(void)
 {
     size_t size = strlen(null_words);
     if (!size || !running.frames) return;
-    memcpy(running.frames + running.frames_size, null_words, size + 1); /* there is room: frames stop 1 KB early */
+    memcpy(running.frames + running.frames_size, null_words, size + 1); /* there is room: FRAMES_SIZE */
     running.frames_size += size + 1;
     for (int i = 0; i < 2; i++) running.frames[running.frames_size++] = 0; /* no offset, no symbol */
 }
 
-REAL(fopen);
+INTERPOSED(fopen);
 
 FILE *fopen(const char *restrict path, const char *restrict mode)
 {

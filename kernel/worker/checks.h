@@ -1,5 +1,5 @@
-/* What the worker tells the kernel of a fault beside its frames: words of one line that begin with a mark. Read first:
- * protocol.h. */
+/* Words of one line about a fault, beside its frames; they begin with a mark. The worker sends them to the kernel. Read
+ * first: protocol.h. */
 #ifndef KERNEL_WORKER_CHECKS_H
 #define KERNEL_WORKER_CHECKS_H
 
@@ -9,15 +9,19 @@
 
 /* "index|type|file|line|column": an index that is outside of its array, as clang's check sees it. */
 #define MARK_INDEX '\001'
-/* "sentence|offset|object": what is said has to do with a call at that place of a cell's object; MARK_PLACE stands in
- * the sentence where the place is to be named. */
+/* "sentence|offset|object": the sentence is about a call at that place of a cell's object. MARK_PLACE stands in it
+ * where the place is to be named. */
 #define MARK_CALL  '\002'
 #define MARK_PLACE "\003"
 
-/* What clang passes to __ubsan_handle_out_of_bounds_abort. */
+/* Said of a cell and of a program alike. */
+#define WORDS_UNREACHABLE "__builtin_unreachable() was reached, or a function declared noreturn has returned"
+#define WORDS_SMASHED     "this function has written beyond the end of one of its arrays, over its own stack frame"
+
+/* The argument that clang passes to __ubsan_handle_out_of_bounds_abort. */
 typedef struct checked_type {
     uint16_t kind, info; /* of an integer: kind 0; info: 1 for a signed one, and twice the logarithm of its bits */
-    char name[];         /* "'int[5]'" */
+    char name[]; /* "'int[5]'" */
 } checked_type;
 
 typedef struct checked_index {

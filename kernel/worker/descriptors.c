@@ -3,7 +3,7 @@
  * fclose() of a standard stream closes its descriptor and leaves the stream, which the next cell needs.
  * Read first: worker.h. */
 #define _GNU_SOURCE
-#include "worker/real.h"
+#include "worker/interposed.h"
 #include "worker/worker.h"
 
 #include <errno.h>
@@ -86,7 +86,7 @@ void closefrom(int first)
     close_range(first < 0 ? 0 : (unsigned)first, ~0u, 0);
 }
 
-REAL(fclose);
+INTERPOSED(fclose);
 
 int fclose(FILE *stream)
 {

@@ -1,5 +1,5 @@
-/* Processes below this one, found in /proc by their parents: for the guard, which ends what a cell has left and sees
- * what it uses, and for the kernel, which ends what a guard has left. */
+/* Processes below this one, found in /proc by their parents: for the supervisor, which ends what a cell has left and
+ * sees what it uses, and for the kernel, which ends what a supervisor has left. */
 #ifndef KERNEL_WORKER_FAMILY_H
 #define KERNEL_WORKER_FAMILY_H
 

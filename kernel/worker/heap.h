@@ -10,9 +10,9 @@
 
 /* Before a cell: is it to be checked? */
 void heap_begin(void);
-/* After a cell that returned: words for a block that has been written over beyond its ends; NULL: none has. */
+/* After a cell that returned: words about a block with writes beyond its ends; NULL: there is none. */
 const char *heap_look(void);
-/* What a fault at that address is, when it is a block's; NULL: it is none's. */
+/* Words about a fault at that address, when it lies in a block; NULL: it lies in none. */
 const char *heap_fault(const void *address, bool writes);
 
 /* checks.c: is that an address of a cell's code? */

@@ -1,7 +1,7 @@
-/* What a cell could not give back by itself: hard limits, which only rise again for the privileged, and the memory of
- * loaded code and variables. Read first: worker.h. */
+/* Keeps a cell from giving up what it could not get back: hard limits, which only the privileged may raise again, and
+ * the memory of loaded code and variables. Read first: worker.h. */
 #define _GNU_SOURCE
-#include "worker/real.h"
+#include "worker/interposed.h"
 #include "worker/worker.h"
 
 #include <dlfcn.h>
@@ -10,8 +10,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* A cell's hard limit is its soft one: what counts for it is the same. */
-REAL(prlimit);
+/* A cell that lowers a hard limit lowers the soft one, which has the same effect on it. */
+INTERPOSED(prlimit);
 
 int prlimit(pid_t process, __rlimit_resource_t which, const struct rlimit *wanted, struct rlimit *old)
 {
@@ -58,7 +58,7 @@ static bool is_loaded(void *address)
     return dladdr(address, &info) != 0;
 }
 
-REAL(mprotect);
+INTERPOSED(mprotect);
 
 /* A page of the cells' variables that was made unwritable is writable again in the next cell. */
 int mprotect(void *address, size_t size, int protection)
@@ -78,7 +78,7 @@ void open_memory(void)
     }
 }
 
-REAL(munmap);
+INTERPOSED(munmap);
 
 int munmap(void *address, size_t size)
 {

@@ -1,6 +1,6 @@
-/* What kernel, guard and worker say to each other: packets over SOCK_SEQPACKET sockets, one message each, descriptors
- * beside it. A packet without the token is ignored: a cell may write to any descriptor it finds. One that has the token
- * and was cut, or is of another version, is reported to whoever waits for it. */
+/* Messages between kernel, supervisor and worker: packets over SOCK_SEQPACKET sockets, one message each, descriptors
+ * beside it. A packet without the token is ignored, since a cell may write to any descriptor it finds. A packet that
+ * has the token and was cut, or is of another version, is reported to the function that waits for an answer. */
 #ifndef KERNEL_WORKER_PROTOCOL_H
 #define KERNEL_WORKER_PROTOCOL_H
 
@@ -16,22 +16,24 @@
 #define SIGNAL_INTERRUPT  (__SIGRTMAX - 1)
 #define SIGNAL_LAST_WORDS __SIGRTMAX
 
-/* Raised with each change of what is said here. A guard of another version ends with EXIT_OTHER_VERSION at once. */
-enum { PROTOCOL_VERSION = 5, EXIT_OTHER_VERSION = 2 };
+/* Raised with each change of what is said here. A supervisor of another version ends with EXIT_OTHER_VERSION at once.
+ */
+enum { PROTOCOL_VERSION = 6, EXIT_OTHER_VERSION = 2 };
 
 enum message_kind {
-    /* kernel to guard */
+    /* kernel to supervisor */
     MESSAGE_START = 1, /* descriptors: control, stdin, stdout, stderr; payload: environment "NAME=value\0…" */
     MESSAGE_SWEEP, /* end the worker and everything it left behind; answered by MESSAGE_ENDED for the worker */
     MESSAGE_WATCH, /* number 1: a cell runs; 0: it has ended */
     MESSAGE_DEBUGGER, /* descriptor: a socket, on which lldb-dap is to speak; it closes when there is none */
-    /* guard to kernel */
+    /* supervisor to kernel */
     MESSAGE_STARTED, /* number: the worker's process id */
     MESSAGE_ENDED, /* number: process id; code: its wait status */
     MESSAGE_CULLED, /* processes of the cells have been ended, or the worker is about to be; payload: why, a sentence */
     /* kernel to worker */
-    MESSAGE_LOAD, /* payload: object path, libraries to load first ("one:two", or ""), then pairs slot, definition: see
-                     KEEPS_STATICS */
+    MESSAGE_LOAD, /* payload: object path, libraries to load first ("one:two", or "", with START_MPI behind libmpi),
+                     then pairs slot, definition: see KEEPS_STATICS. Answered with START_MPI when MPI has been started
+                   */
     MESSAGE_RUN, /* payload: object path, function; descriptor: stdin */
     MESSAGE_SHELL, /* payload: arguments of a program; descriptor: stdin */
     MESSAGE_RESOLVE, /* payload: names; answered with those that nothing defines */
@@ -62,6 +64,9 @@ enum exit_kind {
 
 /* Before a definition: the same function, compiled again; its `static` variables keep their values. */
 #define KEEPS_STATICS '='
+
+/* Among the libraries: MPI is to be started unless it runs, since the object calls it and not MPI_Init. */
+#define START_MPI "MPI_Init"
 
 /* After a fault the payload lists frames, innermost first: "path\0offset in hexadecimal\0symbol\0" each. */
 

@@ -51,7 +51,7 @@ bool is_standard_stream(const FILE *file)
     return false;
 }
 
-/* Somebody else's lock is waited for a moment: a thread that prints lets it go, one that has ended never does. */
+/* Waits 20 ms at most for a lock of another thread: one that prints soon releases it, one that has ended never does. */
 static bool lock(FILE *file)
 {
     for (int i = 0; i < 20; i++) {
@@ -86,7 +86,7 @@ static void restore_stream(int descriptor, int source)
     }
 }
 
-/* Without the right to raise a limit again, as far as it goes. */
+/* A process that may not raise a limit again gets as much as it may. */
 static void set_limit(int which, struct rlimit wanted)
 {
     struct rlimit now;
@@ -121,10 +121,10 @@ static void restore_signals(void)
     sigset_t none;
     sigemptyset(&none);
     pthread_sigmask(SIG_SETMASK, &none, NULL);
-    step_out_prepare();
+    recover_prepare();
 }
 
-/* A working folder that is gone would make the simplest program complain. */
+/* Leaves a working folder that is gone: the simplest program would complain of it. */
 static void leave_lost_folder(void)
 {
     char path[4096];
@@ -179,8 +179,8 @@ void flush_output(void)
     funlockfile(file);
 }
 
-/* A stream that was left half-way through a call: its pointers must be in their order, or the next call would run
- * away with them. */
+/* Drops what waits in a stream that was left within a call, unless its pointers are in order: the next call would go
+ * beyond its buffer. */
 static void settle_stream(FILE *file)
 {
     bool ordered = file->_IO_buf_base <= file->_IO_write_base && file->_IO_write_base <= file->_IO_write_ptr &&

@@ -1,5 +1,5 @@
 /* Where Open MPI keeps the shared memory of a session's processes: a folder in /dev/shm with the name of the session's
- * own folder, emptied when the worker ends and removed by the guard. Open MPI itself removes its files only in
+ * own folder, emptied when the worker ends and removed by the supervisor. Open MPI itself removes its files only in
  * MPI_Finalize, which a killed process does not reach. */
 #ifndef KERNEL_WORKER_SEGMENTS_H
 #define KERNEL_WORKER_SEGMENTS_H

@@ -2,7 +2,7 @@
  * them. A fault that is blocked would end the process without a word: faults cannot be blocked either.
  * Timers that a cell has made are known, so that the next cell does not hear them. Read first: worker.h. */
 #define _GNU_SOURCE
-#include "worker/real.h"
+#include "worker/interposed.h"
 #include "worker/worker.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static sigset_t allowed(const sigset_t *set)
     return reduced;
 }
 
-REAL(pthread_sigmask);
+INTERPOSED(pthread_sigmask);
 
 int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
@@ -52,7 +52,7 @@ int sigprocmask(int how, const sigset_t *set, sigset_t *old)
     return failed ? -1 : 0;
 }
 
-REAL(sigsuspend);
+INTERPOSED(sigsuspend);
 
 int sigsuspend(const sigset_t *set)
 {
@@ -60,10 +60,10 @@ int sigsuspend(const sigset_t *set)
     return real_sigsuspend()(&reduced);
 }
 
-REAL(sigaction);
+INTERPOSED(sigaction);
 
 enum { SIGNALS = 65 };
-static struct sigaction defaults[SIGNALS]; /* what stands for SIG_DFL: the line is told before the process ends */
+static struct sigaction defaults[SIGNALS]; /* in place of SIG_DFL: these report the line before the process ends */
 
 static bool is_default(int number, const struct sigaction *action)
 {
@@ -138,7 +138,7 @@ enum { TIMERS = 256 };
 static timer_t timers[TIMERS];
 static unsigned timer_count;
 
-REAL(timer_create);
+INTERPOSED(timer_create);
 
 int timer_create(clockid_t clock, struct sigevent *event, timer_t *made)
 {
@@ -147,7 +147,7 @@ int timer_create(clockid_t clock, struct sigevent *event, timer_t *made)
     return failed;
 }
 
-REAL(timer_delete);
+INTERPOSED(timer_delete);
 
 int timer_delete(timer_t timer)
 {

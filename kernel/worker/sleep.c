@@ -1,9 +1,9 @@
-/* Calls that sleep go on after somebody has asked where the cell is (SIGNAL_WHERE): the C library ends them at any
- * handler, and a learner's sleep(60) would be over with the kernel's remark. An interrupt steps out of them as before.
- * Read first: worker.h. */
+/* Calls that sleep go on after the kernel has asked where the cell is (SIGNAL_WHERE). The C library ends them at any
+ * handler, and a learner's sleep(60) would be over with the kernel's question. An interrupt still ends the cell. Read
+ * first: worker.h. */
 #define _GNU_SOURCE
 #include "worker/clock.h"
-#include "worker/real.h"
+#include "worker/interposed.h"
 #include "worker/worker.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static bool was_asked(sig_atomic_t before)
     return errno == EINTR && running.asked != before;
 }
 
-REAL(clock_nanosleep);
+INTERPOSED(clock_nanosleep);
 
 int clock_nanosleep(clockid_t clock, int flags, const struct timespec *wanted, struct timespec *left)
 {
@@ -53,7 +53,7 @@ int usleep(useconds_t microseconds)
     return nanosleep(&wanted, NULL);
 }
 
-REAL(poll);
+INTERPOSED(poll);
 
 int poll(struct pollfd *watched, nfds_t count, int limit)
 {
@@ -67,7 +67,7 @@ int poll(struct pollfd *watched, nfds_t count, int limit)
     }
 }
 
-REAL(select);
+INTERPOSED(select);
 
 /* Linux takes the time that has passed off `limit`. The sets are as they were when a signal ends the call. */
 int select(int count, fd_set *reads, fd_set *writes, fd_set *exceptions, struct timeval *limit)

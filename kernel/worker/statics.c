@@ -116,7 +116,8 @@ static void mend_pointers(const variable *old, const variable *now, size_t count
 
 enum { MOST_STATICS = 256 }; /* of one function */
 
-/* All of them or none: where one has another size now, the others would not go with it. */
+/* Keeps the values of all variables, or of none: where one has another size now, the old values of the others need not
+ * fit. */
 static void take_function(const image *of, const char *slot, unsigned char *base, bool keep)
 {
     variable old[MOST_STATICS], now[MOST_STATICS];

@@ -1,4 +1,4 @@
-/* What functions keep in `static` variables of their own when they are compiled again. */
+/* The `static` variables of functions keep their values when the functions are compiled again. */
 #ifndef KERNEL_WORKER_STATICS_H
 #define KERNEL_WORKER_STATICS_H
 

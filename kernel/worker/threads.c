@@ -1,7 +1,7 @@
-/* Calls that would end the thread on which cells run, jump to where nothing is, or share the cell's stack with a child.
- * Read first: worker.h. */
+/* Calls that would end the thread on which cells run, jump to a stack frame that is gone, or share the cell's stack
+ * with a child process. Read first: worker.h. */
 #define _GNU_SOURCE
-#include "worker/real.h"
+#include "worker/interposed.h"
 #include "worker/worker.h"
 
 #include <errno.h>
@@ -44,9 +44,9 @@ static void *begin(void *memory)
     return b.function(b.argument);
 }
 
-REAL(pthread_create);
+INTERPOSED(pthread_create);
 
-/* Each thread hears of its own stack's overflow on another one. */
+/* Each thread gets a second stack, on which its handlers run when its own is full. */
 int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*function)(void *), void *argument)
 {
     beginning *b = malloc(sizeof *b);
@@ -57,22 +57,22 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*functio
     return failed;
 }
 
-REAL(pthread_exit);
+INTERPOSED(pthread_exit);
 
 /* At the end of main() it lets the other threads go on: so it does at the end of a cell. */
 void pthread_exit(void *result)
 {
-    if (on_cell_thread()) step_out_of_call(STATUS_RETURNED, 0);
+    if (on_cell_thread()) recover_from_call(STATUS_RETURNED, 0);
     real_pthread_exit()(result);
     __builtin_unreachable();
 }
 
-REAL(pthread_cancel);
+INTERPOSED(pthread_cancel);
 
 int pthread_cancel(pthread_t thread)
 {
     if (getpid() != running.process || !pthread_equal(thread, running.thread)) return real_pthread_cancel()(thread);
-    if (on_cell_thread()) step_out_of_call(STATUS_RETURNED, 0);
+    if (on_cell_thread()) recover_from_call(STATUS_RETURNED, 0);
     return EPERM; /* from another thread: the cell's own is needed for the next cell */
 }
 
@@ -83,7 +83,7 @@ pid_t vfork(void)
     return fork();
 }
 
-/* Where a jump would put the stack pointer; 0 when that cannot be told. */
+/* The stack pointer that a jump would set; 0 when it cannot be told. */
 static uintptr_t destination(const struct __jmp_buf_tag *place)
 {
 #if defined(__x86_64__)
@@ -96,8 +96,8 @@ static uintptr_t destination(const struct __jmp_buf_tag *place)
 #endif
 }
 
-/* `here`: the stack pointer of who jumps. The frame that it was set in must still be there: further out than here, and
- * within the cell. Another stack than the cell's (coroutines, a handler's own) need only exist. */
+/* `here`: the caller's stack pointer. The frame of setjmp() must still be there: further out than here, and within the
+ * cell. Another stack than the cell's (of coroutines, of a handler) need only exist. */
 static bool can_jump(const struct __jmp_buf_tag *place, uintptr_t here)
 {
     uintptr_t to = destination(place), entry = (uintptr_t)running.entry;
@@ -124,7 +124,7 @@ static _Noreturn void jump(struct __jmp_buf_tag *place, int value, void *here, c
 #undef longjmp
 #undef _longjmp
 #undef siglongjmp
-REAL(longjmp);
+INTERPOSED(longjmp);
 
 void longjmp(struct __jmp_buf_tag place[1], int value)
 {

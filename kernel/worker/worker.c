@@ -2,7 +2,9 @@
 #include "worker/worker.h"
 #include "worker/clock.h"
 #include "worker/heap.h"
+#include "worker/mpi.h"
 #include "worker/statics.h"
+#include "worker/unwind.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -76,7 +78,7 @@ static void add_missing_name(int status)
     size_t size = running.missing ? strnlen(running.missing, MISSING_SHOWN - 1) + 1 : 0;
     bool named = status == STATUS_UNDEFINED || status == STATUS_REFUSED;
     if (!named || !size || !running.frames) return;
-    memmove(running.frames + size, running.frames, running.frames_size); /* there is room: FRAMES_FULL */
+    memmove(running.frames + size, running.frames, running.frames_size); /* there is room: FRAMES_SIZE */
     memcpy(running.frames, running.missing, size - 1);
     running.frames[size - 1] = 0;
     running.frames_size += size;
@@ -113,7 +115,7 @@ static void look_at_heap(void)
     running.status = STATUS_REFUSED;
 }
 
-/* The one place from which cells are entered and to which they are stepped out. */
+/* The one place from which cells are entered, and to which recover.c returns. */
 void kolo_cell_enter(cell_function function, char *const *arguments);
 __attribute__((noinline)) void kolo_cell_enter(cell_function function, char *const *arguments)
 {
@@ -176,15 +178,25 @@ static const char *next_text(const char **at, const char *end)
     return here;
 }
 
-/* "one.so:two.so", or "". */
-static bool load_libraries(const char *list)
+/* A cell may call MPI before MPI_Init, which would end the process: MPI is started first, under what a cell finds. */
+static bool start_mpi(void)
+{
+    make_good(-1);
+    bool started = mpi_start();
+    relax_process();
+    return started;
+}
+
+/* "one.so:two.so", or "". START_MPI among them starts MPI; `mpi`: that has been done. */
+static bool load_libraries(const char *list, bool *mpi)
 {
     bool loaded = true;
     while (*list && loaded) {
         size_t size = strcspn(list, ":");
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)size, list);
-        loaded = dlopen(name, RTLD_NOW | RTLD_GLOBAL) != NULL;
+        if (!strcmp(name, START_MPI)) *mpi = start_mpi();
+        else loaded = dlopen(name, RTLD_NOW | RTLD_GLOBAL) != NULL;
         list += size + (list[size] == ':');
     }
     return loaded;
@@ -195,7 +207,8 @@ static void load(const char *payload, size_t size)
 {
     const char *at = payload, *end = payload + size;
     const char *path = next_text(&at, end), *library = next_text(&at, end);
-    if (!load_libraries(library)) {
+    bool mpi = false;
+    if (!load_libraries(library, &mpi)) {
         answer_text(-1, dlerror());
         return;
     }
@@ -213,7 +226,7 @@ static void load(const char *payload, size_t size)
         if (!function) function = dlsym(RTLD_DEFAULT, definition); /* the trap of an earlier object's stub */
         if (place && function) *place = function;
     }
-    answer(0, NULL, 0);
+    answer(0, START_MPI, mpi ? sizeof START_MPI : 0);
 }
 
 static void resolve(const char *payload, size_t size)
@@ -229,24 +242,15 @@ static void resolve(const char *payload, size_t size)
     answer(0, missing, used);
 }
 
-/* The C library has several names for some of its functions: "printf" is wanted, and not "_IO_printf". */
-static const char *plain_name(const char *name, const void *address)
-{
-    static const char *const prefixes[] = {"_IO_", "__libc_", "__GI_", "__", "_"};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        size_t size = strlen(prefixes[i]);
-        if (!strncmp(name, prefixes[i], size) && dlsym(RTLD_DEFAULT, name + size) == address) return name + size;
-    }
-    return name;
-}
-
 static void name_function(const char *payload, size_t size)
 {
     void *address = NULL;
     Dl_info found;
     if (size >= sizeof address) memcpy(&address, payload, sizeof address);
     bool exact = dladdr(address, &found) && found.dli_sname && found.dli_saddr == address;
-    answer_text(exact ? 0 : -1, exact ? plain_name(found.dli_sname, address) : "");
+    const char *name = exact ? found.dli_sname : "";
+    bool same = exact && dlsym(RTLD_DEFAULT, plain_name(name)) == address;
+    answer_text(exact ? 0 : -1, same ? plain_name(name) : name);
 }
 
 static void find_address(const char *name)
@@ -342,7 +346,7 @@ static void load_library(void)
     unsetenv("KOLO_KERNEL_LIBRARY");
 }
 
-/* What lies between the stack and the mappings below it, at least. */
+/* The least distance between the stack and the mappings below it. */
 static size_t cell_stack(void)
 {
     enum { GAP = 128 << 20 };
@@ -443,7 +447,7 @@ void kolo_cell_value(const void *value, unsigned long size)
     self.size = size;
 }
 
-/* A handle of libkolo's: `shower` makes its MIME bundle, as JSON. What has none is a pointer like others. */
+/* A handle of libkolo's: `shower` makes its MIME bundle, as JSON. An object without one is shown as a pointer. */
 void kolo_cell_show(const void *object, const char *shower);
 void kolo_cell_show(const void *object, const char *shower)
 {

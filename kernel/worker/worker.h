@@ -14,7 +14,7 @@
 /* descriptors: control, stdin, stdout, stderr. Serves until the kernel closes the control socket; the exit status. */
 int worker_main(uint64_t token, const int *descriptors);
 
-/* What a fault handler needs to know of the cell that runs. Only the worker's main thread writes it. */
+/* The cell that runs, for signal handlers. Only the worker's main thread writes it. */
 typedef struct running_cell {
     volatile sig_atomic_t active;   /* a cell's code runs, and `out` can be jumped to */
     volatile sig_atomic_t asked;    /* how often somebody has asked where the cell is */
@@ -32,18 +32,19 @@ typedef struct running_cell {
     const char *volatile missing;   /* the function that was called and never defined; what was refused */
 } running_cell;
 
-enum { MISSING_SHOWN = 501 }; /* bytes of `missing` that are told, its end included */
+/* Bytes before the frames, of `missing` with its end; and behind them, of the last call that gave NULL (checks.c). */
+enum { MISSING_SHOWN = 501, NULL_SHOWN = 603 };
 
 extern running_cell running;
 
 /* Does a cell run, and on the thread that calls? worker.c */
 bool on_cell_thread(void);
 
-/* step_out.c: signal handlers on their own stack; they leave a faulty cell where that is safe. */
-void step_out_prepare(void);
+/* recover.c: signal handlers on a stack of their own. They leave a faulty cell where that is safe. */
+void recover_prepare(void);
 /* Called from the cell's thread: leaves the cell with this status when every frame above allows it; returns otherwise.
  */
-void step_out_of_call(int status, int code);
+void recover_from_call(int status, int code);
 /* Notes the frames seen from here, and says whether the cell could be left. */
 bool record_frames(void);
 /* Tells the kernel how the process is about to end. */
@@ -57,14 +58,14 @@ _Noreturn void leave_refused(int status);
 
 /* calls.c */
 int run_program(char *const *arguments);
-/* What cells have registered with atexit(). */
+/* Calls the functions that cells have registered with atexit(). */
 void run_exit_handlers(void);
 
-/* restore.c: the process as a cell finds it, whatever the last one has done to it. */
+/* restore.c: puts the process back into the state in which each cell begins. */
 void remember_process(const struct rlimit *descriptors);
 /* The standard streams go to these descriptors. */
 void restore_process(int input, int output, int error);
-/* After a cell: its timers, and its limits, are nothing to the worker's own work. */
+/* After a cell: ends its timers and lifts its limits, which would hinder the worker's own work. */
 void relax_process(void);
 /* Locks of the standard streams that abandoned frames held. */
 void release_streams(void);
@@ -76,12 +77,12 @@ enum { OWN_DESCRIPTORS = 3 };
 rlim_t place_descriptors(struct rlimit *limit);
 int keep_descriptor(int descriptor, rlim_t place);
 
-/* limits.c: what a cell has made unwritable is writable again. */
+/* limits.c: makes pages writable again that a cell has made unwritable. */
 void open_memory(void);
 
 /* signals.c */
 void reserve_signals(void);
-void keep_signal(int number, const struct sigaction *action); /* what stands for SIG_DFL from now on */
+void keep_signal(int number, const struct sigaction *action); /* the action in place of SIG_DFL from now on */
 bool signal_is_default(int number);
 void take_signal(int number, const struct sigaction *action); /* one of the worker's own too */
 void stop_timers(void);

@@ -42,9 +42,9 @@ def processes(kernel):
             continue
     named = lambda pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].endswith(b"kolo-worker")  # noqa: E731
     below = lambda above: next(pid for pid, parent in parents.items() if parent == above and named(pid))  # noqa: E731
-    keeper = below(kernel)
-    found["guard"] = below(keeper)
-    found["worker"] = below(found["guard"])
+    reaper = below(kernel)
+    found["supervisor"] = below(reaper)
+    found["worker"] = below(found["supervisor"])
     return found
 
 
@@ -125,7 +125,7 @@ def slower(seen):
 
 
 def summary(seen):
-    memory = sum(growth(seen, f"{name} KB") for name in ("kernel", "guard", "worker"))
+    memory = sum(growth(seen, f"{name} KB") for name in ("kernel", "supervisor", "worker"))
     return {"kb_per_cell": memory, "slower": seen[-1][1]["cell ms"] / seen[0][1]["cell ms"], "slower_cpu": slower(seen),
             **{key: growth(seen, key) for key in seen[0][1]}}  # fmt: skip
 

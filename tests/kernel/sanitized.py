@@ -3,7 +3,7 @@
 
 The kernel, the worker and the ranks are built with the sanitizer; cells are not, and what a cell does wrong is its own.
 Judged are the sanitizers' reports, leaks of the kernel among them: one that is not about a cell's own code fails. A test
-that fails is told, and does not count: in a worker with a sanitizer's runtime, calls that a cell would be stepped out of
+that fails is told, and does not count: in a worker with a sanitizer's runtime, calls that a cell would be recovered from
 are the runtime's, so faults and interrupts end otherwise there. But three of four must pass, or this says nothing.
 """
 import os

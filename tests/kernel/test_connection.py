@@ -1,6 +1,7 @@
 """How clients reach the kernel: transports, encryption, and what else arrives on its sockets."""
 import json
 import os
+import shutil
 import signal
 
 import patience
@@ -43,7 +44,7 @@ def test_a_client_without_the_key_is_not_heard():
 
 # ---- what is refused at the start, in a sentence ----
 
-def start_with(tmp_path, environment=None, **changes):
+def start_with(tmp_path, environment=None, executable=EXECUTABLE, **changes):
     """What a kernel says that is started with such a connection file, and ends."""
     public, secret = (key.decode() for key in zmq.curve_keypair())
     content = {"transport": "ipc", "ip": str(tmp_path / "k"), "key": "x", "signature_scheme": "hmac-sha256",
@@ -51,10 +52,17 @@ def start_with(tmp_path, environment=None, **changes):
     content |= {name: {"PUBLIC": public, "SECRET": secret}.get(value, value) for name, value in changes.items()}
     file = tmp_path / "connection.json"
     file.write_text(json.dumps(content))
-    ended = patience.run([EXECUTABLE, "-f", file], capture_output=True, text=True, timeout=30,
+    ended = patience.run([executable, "-f", file], capture_output=True, text=True, timeout=30,
                          env={**os.environ, **(environment or {})})
     assert ended.returncode == 1 and ended.stderr.startswith("kolo-kernel: ") and ended.stderr.count("\n") == 1, ended
     return ended.stderr
+
+
+def test_a_kernel_without_its_worker_says_so(tmp_path):
+    """The session closes half-open."""
+    alone = tmp_path / "kolo-kernel"
+    shutil.copy(EXECUTABLE, alone)
+    assert f"kolo-worker cannot be started beside {alone}" in start_with(tmp_path, executable=alone)
 
 
 def test_encryption_that_is_required_and_cannot_be_had_is_refused(tmp_path):

@@ -255,6 +255,21 @@ def test_interrupts(kernel, code, limit):
     assert kernel.run("keep").value == ("0" if "MPI" in code else "5")
 
 
+def test_an_interrupt_ends_the_program_that_system_has_started(kernel):
+    outcome = kernel.run('keep = 6;\nsystem("sleep 313131; true");', interrupt_after=0.5, timeout=20)
+    assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and kernel.run("keep").value == "6"
+
+    def running():
+        lines = []
+        for file in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                lines.append(file.read_bytes())
+        return lines.count(b"sleep\x00313131\x00")
+
+    assert patience.until(lambda: running() == 0)
+    assert kernel.run('system("exit 3") >> 8').value == "3" and kernel.run("system(NULL)").value == "1"
+
+
 KERNEL_ALONE = """
 import sys
 sys.path.insert(0, {tests!r})
@@ -312,60 +327,60 @@ def what_stays(folder, *processes):
 
 def test_the_folder_goes_with_a_killed_kernel():
     k = Kernel()
-    folder = keeper_of(k)[1]
+    folder = reaper_of(k)[1]
     assert folder.exists()
     os.kill(k.process, signal.SIGKILL)
     assert what_stays(folder) == []
     k.close(now=True)
 
 
-def keeper_of(kernel):
-    """The guard's parent, and the session's folder."""
-    keeper = next(p for p in children(kernel.process) if b"kolo-worker" in Path(f"/proc/{p}/cmdline").read_bytes())
-    return int(keeper), Path(Path(f"/proc/{keeper}/cmdline").read_bytes().split(b"\0")[2].decode())
+def reaper_of(kernel):
+    """The supervisor's parent, and the session's folder."""
+    reaper = next(p for p in children(kernel.process) if b"kolo-worker" in Path(f"/proc/{p}/cmdline").read_bytes())
+    return int(reaper), Path(Path(f"/proc/{reaper}/cmdline").read_bytes().split(b"\0")[2].decode())
 
 
 def kill_all(*processes):
     for process in processes:
         os.kill(process, signal.SIGSTOP)
     for process in processes:
-        with contextlib.suppress(ProcessLookupError):  # the keeper lets a stopped guard go on: it may have ended by itself
+        with contextlib.suppress(ProcessLookupError):  # the reaper lets a stopped supervisor go on: it may have ended by itself
             os.kill(process, signal.SIGKILL)
 
 
-def test_kernel_and_guard_killed_together():
+def test_kernel_and_supervisor_killed_together():
     k = Kernel()
     k.run(INCLUDES)
     child = int(k.run('int born = fork();\nif (born == 0) { setsid(); if (fork()) _exit(0); setsid(); for (;;) pause(); }\nborn').value)
-    keeper, folder = keeper_of(k)
-    guard = int(children(keeper)[0])
-    assert patience.until(lambda: len([p for p in children(guard) if int(p) != child]) == 2)
-    orphans = [int(p) for p in children(guard) if int(p) != child]  # the worker, and the child's child
-    kill_all(k.process, guard)
-    assert what_stays(folder, keeper, *orphans) == []
+    reaper, folder = reaper_of(k)
+    supervisor = int(children(reaper)[0])
+    assert patience.until(lambda: len([p for p in children(supervisor) if int(p) != child]) == 2)
+    orphans = [int(p) for p in children(supervisor) if int(p) != child]  # the worker, and the child's child
+    kill_all(k.process, supervisor)
+    assert what_stays(folder, reaper, *orphans) == []
     k.close(now=True)
 
 
 def test_the_folder_goes_though_a_compiler_still_writes_there():
     """A clang that waits for a cell compiles nothing into the folder when its kernel is killed."""
     k = Kernel()
-    keeper, folder = keeper_of(k)
+    reaper, folder = reaper_of(k)
     late = subprocess.Popen(["timeout", "0.5", "sh", "-c", f"while : > {folder}/late; do :; done 2>&-"])
     assert patience.until(lambda: (folder / "late").exists())
-    kill_all(k.process, int(children(keeper)[0]))
-    assert what_stays(folder, keeper) == []
+    kill_all(k.process, int(children(reaper)[0]))
+    assert what_stays(folder, reaper) == []
     late.wait()
     k.close(now=True)
 
 
-def test_the_next_kernel_sweeps_up_what_a_killed_kernel_and_its_guards_left():
+def test_the_next_kernel_sweeps_up_what_a_killed_kernel_and_its_supervisors_left():
     k = Kernel()
-    keeper, folder = keeper_of(k)
-    kill_all(k.process, keeper, int(children(keeper)[0]))
+    reaper, folder = reaper_of(k)
+    kill_all(k.process, reaper, int(children(reaper)[0]))
     time.sleep(0.5)
     k.close(now=True)
     k = Kernel()  # a kernel that another test has started meanwhile may have been the next one
-    assert not folder.exists() and keeper_of(k)[1].exists()
+    assert not folder.exists() and reaper_of(k)[1].exists()
     k.close()
 
 
@@ -422,13 +437,13 @@ def test_a_killed_process_leaves_nothing_of_mpi():
     k.close(now=True)
 
 
-def test_a_session_whose_guard_was_killed_last_leaves_nothing():
+def test_a_session_whose_supervisor_was_killed_last_leaves_nothing():
     k = Kernel()
     k.run(INCLUDES + "\n#include <mpi.h>")
     folder, _ = segments_of(k)
     assert k.run("MPI_Init(NULL, NULL); kill(getppid(), SIGKILL); sleep(1);").status == "error"
-    keeper, session = keeper_of(k)
-    os.kill(int(children(keeper)[0]), signal.SIGKILL)
+    reaper, session = reaper_of(k)
+    os.kill(int(children(reaper)[0]), signal.SIGKILL)
     time.sleep(0.3)
     k.close()
     assert not folder.exists() and not session.exists()

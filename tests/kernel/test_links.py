@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")).resolve()
 OBJECTS = BUILD / "obj/kernel"
-# The largest circle: the hints for learners, which share the finding that they are about (mistakes/, cells/analyse.c).
+# The largest circle: the hints for learners, which share the diagnostic that they are about (diagnostics/, cells/analyser.c).
 MOST = 9
 # Of worker/ and ranks/, which have programs of their own, the kernel is linked with these.
 SHARED = {"worker/protocol", "worker/family", "worker/segments"}
@@ -19,7 +19,7 @@ def files():
     """The kernel's files, as "magics/table", that have an object in the build."""
     sources = (path.relative_to(ROOT / "kernel") for path in (ROOT / "kernel").rglob("*.c*"))
     names = {path.with_suffix("").as_posix() for path in sources if path.suffix in (".c", ".cpp")}
-    own = {name for name in names if not name.startswith(("worker/", "linked/"))} - ELSEWHERE | SHARED
+    own = {name for name in names if not name.startswith(("worker/", "crash_runtime/"))} - ELSEWHERE | SHARED
     return sorted(name for name in own if (OBJECTS / f"{name}.o").exists())
 
 

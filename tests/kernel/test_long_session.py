@@ -23,7 +23,7 @@ def test_memory_of_a_cell(grown):
 
 
 @pytest.mark.parametrize("what", ["threads", "descriptors"])
-@pytest.mark.parametrize("process", ["kernel", "guard", "worker"])
+@pytest.mark.parametrize("process", ["kernel", "supervisor", "worker"])
 def test_a_process_holds_no_more(seen, process, what):
     counts = [now[f"{process} {what}"] for _, now in seen[1:]]
     assert max(counts) - min(counts) <= 1, counts  # the clang that waits has a pipe
@@ -31,7 +31,7 @@ def test_a_process_holds_no_more(seen, process, what):
 
 def test_mappings(grown):
     """65,530 are what Linux gives a process."""
-    assert grown["kernel mappings"] <= 0.1 and grown["guard mappings"] == 0 and grown["worker mappings"] <= 2
+    assert grown["kernel mappings"] <= 0.1 and grown["supervisor mappings"] == 0 and grown["worker mappings"] <= 2
 
 
 def test_files_are_of_what_still_stands(grown):

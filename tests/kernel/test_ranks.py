@@ -83,9 +83,9 @@ def descendants(root, name):
 
 
 def workers(kernel):
-    """The processes in which the ranks' cells run: children of a guard that is a child of a kolo-rank."""
-    guards = {child for rank in descendants(kernel.process, "kolo-rank") for child in descendants(rank, "kolo-worker")}
-    return sorted(w for w in guards if not any(c in guards for c in descendants(w, "kolo-worker")))
+    """The processes in which the ranks' cells run: children of a supervisor that is a child of a kolo-rank."""
+    supervisors = {child for rank in descendants(kernel.process, "kolo-rank") for child in descendants(rank, "kolo-worker")}
+    return sorted(w for w in supervisors if not any(c in supervisors for c in descendants(w, "kolo-worker")))
 
 
 # ---- state, selection, values ----
@@ -263,7 +263,7 @@ def test_interrupt_of_collective_calls_without_end(four):
     outcome = four.run("%%ranks\nfor (;;) {\n    int s;\n    MPI_Allreduce(&rank, &s, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);\n}",
                        interrupt_after=0.5)
     assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and outcome.seconds <= 3
-    if "starts them again" in outcome.error:  # else all were between two calls, and stepped out of
+    if "starts them again" in outcome.error:  # else all were between two calls, and recovered
         ended(four, outcome, "in MPI_Allreduce at In[", "]:4")
 
 
@@ -310,14 +310,14 @@ def switches(process):
 
 
 def test_ranks_at_rest_are_few_processes_and_wait_for_events(four):
-    """At each rank a kolo-rank, its guard and the process of its cells; the guard looks at nothing while no cell runs."""
+    """At each rank a kolo-rank, its supervisor and the process of its cells; the supervisor looks at nothing while no cell runs."""
     ranks = descendants(four.process, "kolo-rank")
     below = {rank: descendants(rank, "kolo-worker") for rank in ranks}
     assert len(ranks) == 4 and all(len(all_below) == 2 for all_below in below.values()), below
-    guards = [next(one for one in pair if set(pair) - {one} <= set(descendants(one, "kolo-worker"))) for pair in below.values()]
-    before = [switches(guard) for guard in guards]
-    time.sleep(2)  # long enough for a guard that polls to have done so
-    assert [switches(guard) for guard in guards] == before
+    supervisors = [next(one for one in pair if set(pair) - {one} <= set(descendants(one, "kolo-worker"))) for pair in below.values()]
+    before = [switches(supervisor) for supervisor in supervisors]
+    time.sleep(2)  # long enough for a supervisor that polls to have done so
+    assert [switches(supervisor) for supervisor in supervisors] == before
 
 
 @pytest.mark.parametrize("code, words", [

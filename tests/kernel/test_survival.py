@@ -290,17 +290,28 @@ if (BUILD / "bin" / "kolorun").exists():
                              "    creat(ready, 0600);\n    for (;;) sleep(1);\n}")
 
 
-def guard_and_those_below(kernel, mark):
+def test_a_shutdown_while_help_is_asked_for_ends_the_kernel():
+    """Requests that wait meet no session any more: `make asan` sees one that does."""
+    k = Kernel()
+    process = k.manager.provisioner.process
+    for _ in range(100):
+        k.client.complete("unsign", 6)
+    k.client.shutdown()
+    assert patience.wait(process, 30) == 0
+    k.close(now=True)
+
+
+def supervisor_and_those_below(kernel, mark):
     before = alive(mark)
-    keeper = next(p for p in before if f"PPid:\t{kernel.process}\n" in Path(f"/proc/{p}/status").read_text()
+    reaper = next(p for p in before if f"PPid:\t{kernel.process}\n" in Path(f"/proc/{p}/status").read_text()
                   and b"kolo-worker" in Path(f"/proc/{p}/cmdline").read_bytes())
-    guard = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()[0]
-    return guard, [p for p in before if os.getsid(int(p)) != os.getsid(kernel.process)]
+    supervisor = Path(f"/proc/{reaper}/task/{reaper}/children").read_text().split()[0]
+    return supervisor, [p for p in before if os.getsid(int(p)) != os.getsid(kernel.process)]
 
 
 @pytest.mark.parametrize("what", LEAVERS)
-def test_what_a_killed_guard_leaves_is_ended(what, tmp_path):
-    name = f"guard-{os.getpid()}-{len(what)}"
+def test_what_a_killed_supervisor_leaves_is_ended(what, tmp_path):
+    name = f"supervisor-{os.getpid()}-{len(what)}"
     mark = f"KOLO_TEST_MARK={name}"
     k = Kernel(KOLO_TEST_MARK=name, KOLO_TEST_READY=str(tmp_path / "ready"))
     try:
@@ -309,9 +320,9 @@ def test_what_a_killed_guard_leaves_is_ended(what, tmp_path):
         assert patience.until(lambda: len(list(tmp_path.glob("ready*"))) == (2 if "ranks" in what else 1))
         if "idle" in what:
             assert k._reply(request)["status"] == "ok"
-        guard, below = guard_and_those_below(k, mark)
-        assert guard in below and len(below) >= 3
-        os.kill(int(guard), signal.SIGKILL)
+        supervisor, below = supervisor_and_those_below(k, mark)
+        assert supervisor in below and len(below) >= 3
+        os.kill(int(supervisor), signal.SIGKILL)
         patience.until(lambda: not set(alive(mark)) & set(below))
         assert not set(alive(mark)) & set(below)
         if "idle" in what:  # the next cell runs, and what has gone is said

@@ -1,4 +1,4 @@
-/* Any bytes as a session's cells: tokens, pieces, drafts, units. A byte 1 ends a cell. What must hold is in each
+/* Any bytes as a session's cells: tokens, pieces, parsed cells, units. A byte 1 ends a cell. What must hold is in each
  * check below; a crash, a sanitizer's report or five seconds without an end are found by libFuzzer itself.
  * Read first: cells/split.h, cells/unit.h. */
 #include "cells/dependents.h"
@@ -47,48 +47,49 @@ static void add_names(text *into, const names *list)
     for (size_t i = 0; i < list->count; i++) text_addf(into, "%s,", list->items[i]);
 }
 
-/* All that a draft says, and both of its units. */
+/* All that a parsed cell says, and both of its units. */
 static text told(const char *source, unsigned serial, const symbols *session)
 {
     text all = {0};
-    draft d = draft_of(source, "In[3]", serial, "#include <stdio.h>\n", session);
-    check_tokens(d.source, &d.split.tokens);
-    check_pieces(&d.split);
-    dependents found = dependents_of(&d, session, &(names){0});
-    d.again = found.functions;
-    d.again_count = found.function_count;
-    unit examined = unit_of(&d, session, VALUE_PROBE, NULL), compiled = unit_of(&d, session, VALUE_PLAIN, "");
-    for (size_t i = 0; i < d.count; i++) {
-        const entity *e = d.items[i].what;
-        text_addf(&all, "%d %zu %s %s\n", e->kind, d.items[i].piece, e->name ? e->name : "", e->shown ? e->shown : "");
+    parsed_cell parsed = parsed_cell_of(source, "In[3]", serial, "#include <stdio.h>\n", session);
+    check_tokens(parsed.source, &parsed.split.tokens);
+    check_pieces(&parsed.split);
+    dependents found = dependents_of(&parsed, session, &(names){0});
+    parsed.again = found.functions;
+    parsed.again_count = found.function_count;
+    unit analysed = unit_of(&parsed, session, VALUE_PROBE, NULL), compiled = unit_of(&parsed, session, VALUE_PLAIN, "");
+    for (size_t i = 0; i < parsed.count; i++) {
+        const entity *e = parsed.items[i].what;
+        text_addf(&all, "%d %zu %s %s\n", e->kind, parsed.items[i].piece, e->name ? e->name : "",
+                  e->shown ? e->shown : "");
         add_names(&all, &e->defines);
         add_names(&all, &e->uses);
-        expect(e->kind != ENTITY_VARIABLE || d.items[i].offset < examined.source.size, "a name is in its unit");
+        expect(e->kind != ENTITY_VARIABLE || parsed.items[i].offset < analysed.source.size, "a name is in its unit");
     }
-    text_add_bytes(&all, examined.source.data, examined.source.size);
+    text_add_bytes(&all, analysed.source.data, analysed.source.size);
     text_add_bytes(&all, compiled.source.data, compiled.source.size);
-    text_free(&examined.source);
+    text_free(&analysed.source);
     text_free(&compiled.source);
-    d.again = NULL;
+    parsed.again = NULL;
     dependents_free(&found);
-    draft_free(&d);
+    parsed_cell_free(&parsed);
     return all;
 }
 
 /* As run.c commits what a cell has defined. */
 static void commit(const char *source, unsigned serial, symbols *session)
 {
-    draft d = draft_of(source, "In[3]", serial, "", session);
-    unit u = unit_of(&d, session, VALUE_PLAIN, "");
-    for (size_t i = 0; i < d.count; i++) {
-        entity *e = d.items[i].what;
+    parsed_cell parsed = parsed_cell_of(source, "In[3]", serial, "", session);
+    unit u = unit_of(&parsed, session, VALUE_PLAIN, "");
+    for (size_t i = 0; i < parsed.count; i++) {
+        entity *e = parsed.items[i].what;
         if (!e->defines.count) continue;
         if (e->name && e->kind != ENTITY_MACRO) e->link = format_text("%s$1", e->name);
-        d.items[i].what = NULL;
+        parsed.items[i].what = NULL;
         symbols_put(session, e);
     }
     text_free(&u.source);
-    draft_free(&d);
+    parsed_cell_free(&parsed);
 }
 
 static void one_cell(const char *source, unsigned serial, symbols *session)

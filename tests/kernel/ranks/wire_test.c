@@ -1,4 +1,4 @@
-/* Letters between the kernel and its ranks: one that is cut or of another version says so. */
+/* Messages between the kernel and its ranks: one that is cut or of another version says so. */
 #include "ranks/wire.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* Messages between kernel, guard and worker: whole ones arrive, cut and foreign ones are told apart, and too large ones
- * are refused by whoever sends. */
+/* Messages between kernel, supervisor and worker: whole ones arrive, cut and foreign ones are told apart, and too large
+ * ones are refused by whoever sends. */
 #define _GNU_SOURCE
 #include "exit_status.h"
 #include "worker/protocol.h"
