@@ -83,14 +83,14 @@ static void add_members(CXType record, text *out)
 static CXType type_of(session *s, const char *words, const char *cell_name, result *r)
 {
     char *use = format_text("typedef __typeof__(%s) %s;", words, wanted);
-    draft d = draft_of(use, "In[0]", 0, s->prefix, s->symbols);
+    parsed_cell d = parsed_cell_of(use, "In[0]", 0, s->prefix, s->symbols);
     unit u = unit_of(&d, s->symbols, VALUE_NONE, NULL);
     bool good = readable(s, &u.source, cell_name, r) && analyser_parse(&s->analyser, u.source.data, u.source.size) &&
                 !analyser_has_errors(&s->analyser);
     CXCursor named = good ? cursor_named(s, wanted) : clang_getNullCursor();
     good = good && !clang_Cursor_isNull(named);
     text_free(&u.source);
-    draft_free(&d);
+    parsed_cell_free(&d);
     free(use);
     return good ? clang_getCanonicalType(clang_getCursorType(named)) : (CXType){.kind = CXType_Invalid};
 }
