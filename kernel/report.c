@@ -1,6 +1,7 @@
 /* What to say of a cell that did not return: what happened, at which line of which cell, and how it got there. Read
  * first: report.h, worker/protocol.h. */
 #define _GNU_SOURCE
+#include "colours.h"
 #include "report.h"
 #include "sources.h"
 #include "worker/checks.h"
@@ -390,7 +391,7 @@ result exit_status_result(session *s, const exit_status *e)
         r.name = copy_of("Error");
         r.value = copy_of("the cell did not return, and its process has not said why");
     }
-    text_addf(&r.traceback, "\033[1;31m%s\033[0m", r.value);
+    text_addf(&r.traceback, RED "%s" PLAIN, r.value);
     if (trace.size) text_add(&r.traceback, trace.data);
     add_null_call(s, e, before, &r.traceback);
     place_free(&first);

@@ -1,6 +1,7 @@
 /* How a cell ended: see result.h. */
 #define _GNU_SOURCE
 #include "result.h"
+#include "colours.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ result error_result(const char *name, const char *format, ...)
     if (vasprintf(&sentence, format, arguments) < 0) sentence = copy_of(name);
     va_end(arguments);
     result r = {.failed = true, .name = copy_of(name), .value = sentence};
-    text_addf(&r.traceback, "\033[1;31m%s:\033[0m %s", name, sentence);
+    text_addf(&r.traceback, RED "%s:" PLAIN " %s", name, sentence);
     return r;
 }
 

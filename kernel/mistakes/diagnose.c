@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "mistakes/diagnose.h"
+#include "colours.h"
 #include "mistakes/excerpt.h"
 #include "mistakes/finding.h"
 #include "mistakes/hints.h"
@@ -8,12 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-#define RED     "\033[1;31m"
-#define MAGENTA "\033[1;35m"
-#define CYAN    "\033[1;36m"
-#define BOLD    "\033[1m"
-#define PLAIN   "\033[0m"
 
 enum { MOST = 20 }; /* errors, and as many warnings */
 
@@ -106,6 +101,18 @@ static void print_earlier(renderer *r, const char *message)
     free(name);
 }
 
+/* "'x' declared here" of a line that has no x: the place of an earlier cell's variable, behind a header's lines. */
+static bool misplaced(renderer *r, const char *message, const place *at)
+{
+    char *name = strstr(message, "declared here") ? quoted(message, 1) : NULL;
+    bool known = name && symbols_find_bytes(r->session, 'o', name, strlen(name));
+    char *source = known && at->line ? r->line(r->closure, at->name, at->line) : NULL;
+    bool elsewhere = source && !strstr(source, name);
+    free(source);
+    free(name);
+    return elsewhere;
+}
+
 static void print_notes(renderer *r, const finding *f)
 {
     CXDiagnosticSet notes = clang_getChildDiagnostics(f->diagnostic);
@@ -115,7 +122,7 @@ static void print_notes(renderer *r, const finding *f)
         char *spelled = clang_text(clang_getDiagnosticSpelling(note));
         char *message = plainer(r->analyser->unit, clang_getDiagnosticLocation(note), spelled, r->session);
         bool expansion = !strncmp(message, "expanded from macro", 19) && *at.name == '/';
-        bool internal = internal_text(message) || internal_place(&at);
+        bool internal = internal_text(message) || internal_place(&at) || misplaced(r, message, &at);
         if (internal && !idle_note(f, message)) print_earlier(r, message);
         if (!expansion && !internal && !library_place(&at) && *at.name && !idle_note(f, message))
             print_one(r, note, &at, CXDiagnostic_Note, message, true);

@@ -1,11 +1,9 @@
 #include "mistakes/excerpt.h"
+#include "colours.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define GREEN "\033[1;32m"
-#define PLAIN "\033[0m"
 
 enum { WIDEST = 110, BEFORE_CARET = 60 }; /* columns */
 
@@ -125,7 +123,7 @@ static void print_marks(const excerpt *e, span window, const char *lead, text *i
     }
     if (e->caret >= window.end) text_add(&marks, "^");
     trim(&marks);
-    text_addf(into, "      | %s" GREEN "%s" PLAIN "\n", lead, marks.data ? marks.data : "");
+    text_addf(into, "      | %s" BOLD "%s" PLAIN "\n", lead, marks.data ? marks.data : "");
     text_free(&marks);
 }
 
@@ -153,7 +151,7 @@ static void print_insertions(const excerpt *e, span window, const char *lead, te
         text_free(&indent);
     }
     trim(&line);
-    if (line.size) text_addf(into, "      | %s" GREEN "%s" PLAIN "\n", lead, line.data);
+    if (line.size) text_addf(into, "      | %s" BOLD "%s" PLAIN "\n", lead, line.data);
     text_free(&line);
 }
 

@@ -167,6 +167,26 @@ static bool follows(const finding *f, const finding *earlier)
            (is_error(f) && lexical(earlier) && same_line(f, earlier));
 }
 
+static bool encloses(CXDiagnostic d, const place *at)
+{
+    bool found = false;
+    for (unsigned i = 0; i < clang_getDiagnosticNumRanges(d) && !found; i++) {
+        CXSourceRange range = clang_getDiagnosticRange(d, i);
+        place begin = place_of(clang_getRangeStart(range)), end = place_of(clang_getRangeEnd(range));
+        found = begin.line == at->line && begin.column <= at->column && at->column < end.column;
+        place_free(&begin);
+        place_free(&end);
+    }
+    return found;
+}
+
+/* clang takes the result of a function that it does not know for an int, and complains of that. */
+static bool of_undeclared_call(const finding *f, const finding *other)
+{
+    return strstr(other->message, "call to undeclared function") && f->diagnostic && strstr(f->message, "'int'") &&
+           same_line(f, other) && encloses(f->diagnostic, &other->at);
+}
+
 typedef struct inclusion {
     CXFile file;
     const char *cell_name;
@@ -335,6 +355,7 @@ static void hide(findings *all, const analyser *a, const char *cell_name, const 
         if (is_error(f)) f->hidden |= for_want_of_end(f, c) || (f->internal && own) || (shown && lost_at_end(f, c));
         else f->hidden |= f->internal || !of_this_cell(a, f, cell_name) || silenced_value(f, c);
         for (size_t k = 0; k < i && !f->hidden; k++) f->hidden = follows(f, &all->items[k]);
+        for (size_t k = 0; k < all->count && !f->hidden; k++) f->hidden = of_undeclared_call(f, &all->items[k]);
         shown |= is_error(f) && !f->hidden;
     }
 }

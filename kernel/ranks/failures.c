@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include "ranks/ranks.h"
+#include "colours.h"
 #include "print.h"
 #include "report.h"
 
@@ -87,7 +88,7 @@ static void add_failure(ranks *r, const bool *which, const peer *p, result *why)
     char *named = ranks_named(r, which);
     result one = failure_of(r, p);
     const char *trace = one.traceback.data ? one.traceback.data : one.value, *rest = strchr(trace, '\n');
-    text_addf(&why->traceback, "%s\033[1;31m%s: %s\033[0m%s", why->traceback.size ? "\n" : "", named, one.value,
+    text_addf(&why->traceback, "%s" RED "%s: %s" PLAIN "%s", why->traceback.size ? "\n" : "", named, one.value,
               rest ? rest : "");
     if (!why->failed) {
         why->failed = true;
