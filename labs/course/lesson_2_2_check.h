@@ -202,7 +202,7 @@ static inline bool lesson_judge_probes(const char *exercise, const lesson_probes
     if (fine && right == LESSON_RANKS && lesson_odd_right(probes)) return true;
     const char *sentence = lesson_name_counts(probes, fine);
     if (!inside)
-        sentence = "The function wrote before the begin or after the end of the array. In C the remainder of a "
+        sentence = "The function wrote before the start or after the end of the array. In C the remainder of a "
                    "negative number is negative: add n before you take it.";
     if (sentence) course_check(exercise, false, "%s", sentence);
     else lesson_say_value(exercise, probes);
