@@ -122,7 +122,8 @@ static void add_backtrace(session *s, const char *frames, size_t size, text *int
                                           whole ? "" : "()")
                             : NULL;
         if (line && strcmp(line, last)) {
-            text_addf(into, "\n" BOLD "%s" PLAIN "\n    %s", line, code ? code + strspn(code, " \t") : "");
+            text_addf(into, "\n" BOLD "%s" PLAIN, line);
+            if (code && *code) text_addf(into, "\n    %s", code + strspn(code, " \t"));
             shown++;
             free(last);
             last = copy_of(line);

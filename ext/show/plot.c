@@ -102,9 +102,12 @@ static kolo_status check_file(const char *file)
 /* ------------------------------------------------------------------------------------------ pictures */
 
 /* gnuplot gives every SVG the title "Gnuplot", and curves without a name "gnuplot_plot_1"; browsers show these as
- * tooltips. */
-void kolo_plot_blank_titles(char *svg)
+ * tooltips. Of an output that is folded JupyterLab shows the first line: the XML declaration, which says nothing that
+ * is not the default. */
+void kolo_plot_blank(char *svg)
 {
+    char *declared = strncmp(svg, "<?xml", 5) == 0 ? strstr(svg, "?>") : NULL;
+    if (declared) memset(svg, ' ', (size_t)(declared - svg) + 2);
     static const char open_tag[] = "<title>", close_tag[] = "</title>";
     for (char *title = svg; (title = strstr(title, open_tag)); title++) {
         const char *name = title + strlen(open_tag), *end = strstr(name, close_tag);
@@ -143,7 +146,7 @@ static kolo_status draw(const kolo_plot_plan *plans, int count, kolo_picture pic
         return kolo_fail_memory(1 << 12, "a plot");
     }
     kolo_status status = kolo_gnuplot(text, length, bytes, size);
-    if (status == KOLO_OK && picture == KOLO_PICTURE_SVG) kolo_plot_blank_titles(*bytes);
+    if (status == KOLO_OK && picture == KOLO_PICTURE_SVG) kolo_plot_blank(*bytes);
     if (status == KOLO_OK && picture == KOLO_PICTURE_TEXT) *size = trim(*bytes, *size);
     free(text);
     return status;

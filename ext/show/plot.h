@@ -31,8 +31,9 @@ enum { KOLO_PANEL_WIDTH = 370, KOLO_PANEL_HEIGHT = 300 };
  */
 void kolo_plot_script(FILE *script, const kolo_plot_plan *plans, int count, kolo_picture picture);
 
-/* plot.c: blanks gnuplot's default titles in an SVG, which browsers would show as tooltips. */
-void kolo_plot_blank_titles(char *svg);
+/* plot.c: blanks in an SVG of gnuplot what a reader would see beside the picture: default titles, and the XML
+ * declaration. */
+void kolo_plot_blank(char *svg);
 /* plot.c: checks a plot, except its .file, and fills in the plan; draws panels into *bytes, from malloc. */
 kolo_status kolo_plot_check(const kolo_plot_args *args, kolo_plot_plan *plan);
 kolo_status kolo_plot_draw(const kolo_plot_plan *plans, int count, kolo_picture picture, char **bytes, size_t *size);

@@ -176,7 +176,7 @@ static kolo_status draw(const drawing *d, kolo_picture picture, char **bytes, si
     }
     kolo_status status = kolo_gnuplot(text, length, bytes, size);
     free(text);
-    if (status == KOLO_OK && picture == KOLO_PICTURE_SVG) kolo_plot_blank_titles(*bytes);
+    if (status == KOLO_OK && picture == KOLO_PICTURE_SVG) kolo_plot_blank(*bytes);
     return status;
 }
 

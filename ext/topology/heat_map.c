@@ -10,7 +10,7 @@
 #include "topology/topology.h"
 
 #define LEAST 0.001
-enum { PANEL = 400, MOST_WITH_FIGURES = 10 };
+enum { PANEL = 400, COLUMNS = 2 /* fit into a notebook's page */, MOST_WITH_FIGURES = 10 };
 
 typedef const double matrix[KOLO_PEERS_MAX];
 
@@ -54,27 +54,32 @@ static void write_tics(FILE *script, const char *axis, const kolo_bandwidth_repo
     fputs(") scale 0\n", script);
 }
 
+/* On GPUs each figure without peer access, and with it beside that. */
+static void write_panels(FILE *script, const kolo_bandwidth_report *report)
+{
+    static const char *const titles[] = {"One way, GB/s", "Both ways at once, GB/s", "Latency, µs"};
+    matrix *staged[] = {report->staged.one_way, report->staged.both_ways, report->staged.latency};
+    matrix *direct[] = {report->direct.one_way, report->direct.both_ways, report->direct.latency};
+    for (int i = 0; i < 3; i++) {
+        if (report->gpus) write_panel(script, report, kolo_phrase("%s, peer access off", titles[i]), staged[i]);
+        write_panel(script, report, kolo_phrase("%s%s", titles[i], report->gpus ? ", peer access on" : ""), direct[i]);
+    }
+}
+
 static void write_script(FILE *script, const kolo_bandwidth_report *report, bool png)
 {
-    int rows = report->gpus ? 2 : 1;
+    int rows = report->gpus ? 3 : 2;
     fprintf(script,
             "set encoding utf8\nset terminal %s size %d,%d font '%s' background '#ffffff' noenhanced\n"
-            "set multiplot layout %d,3\n",
-            png ? "pngcairo" : "svg", 3 * PANEL, rows * PANEL,
-            png ? "DejaVu Sans,10" : "DejaVu Sans,Helvetica,Arial,sans-serif,10", rows);
+            "set multiplot layout %d,%d\n",
+            png ? "pngcairo" : "svg", COLUMNS * PANEL, rows * PANEL,
+            png ? "DejaVu Sans,10" : "DejaVu Sans,Helvetica,Arial,sans-serif,10", rows, COLUMNS);
     fputs("unset key\nunset colorbox\nset logscale cb\nset border 0\n"
           "set palette defined (0 '#f3f8fc', 1 '#56B4E9')\nset ylabel 'from'\nset xlabel 'to'\n",
           script);
     fprintf(script, "set xrange [-0.5:%d.5]\nset yrange [%d.5:-0.5]\n", report->count - 1, report->count - 1);
     write_tics(script, "x", report), write_tics(script, "y", report);
-    for (int row = 0; row < rows; row++) {
-        bool direct = row == rows - 1;
-        const kolo_peer_speeds *speeds = direct ? &report->direct : &report->staged;
-        const char *how = !report->gpus ? "" : direct ? ", peer access on" : ", peer access off";
-        write_panel(script, report, kolo_phrase("One way, GB/s%s", how), speeds->one_way);
-        write_panel(script, report, kolo_phrase("Both ways at once, GB/s%s", how), speeds->both_ways);
-        write_panel(script, report, kolo_phrase("Latency, µs%s", how), speeds->latency);
-    }
+    write_panels(script, report);
 }
 
 static kolo_status draw(const kolo_bandwidth_report *report, bool png, kolo_mime *form)
@@ -87,7 +92,7 @@ static kolo_status draw(const kolo_bandwidth_report *report, bool png, kolo_mime
     fclose(script);
     kolo_status status = kolo_gnuplot(text, length, &picture, &size);
     free(text);
-    if (status == KOLO_OK && !png) kolo_plot_blank_titles(picture);
+    if (status == KOLO_OK && !png) kolo_plot_blank(picture);
     *form = (kolo_mime){png ? "image/png" : "image/svg+xml", picture, size, false};
     return status;
 }

@@ -102,6 +102,18 @@ static void print_earlier(renderer *r, const char *message)
     free(name);
 }
 
+/* "'x' declared here" of a line that has no x: the place of an earlier cell's variable, behind a header's lines. */
+static bool misplaced(renderer *r, const char *message, const place *at)
+{
+    char *name = strstr(message, "declared here") ? quoted(message, 1) : NULL;
+    bool known = name && symbols_find_bytes(r->session, 'o', name, strlen(name));
+    char *source = known && at->line ? r->line(r->closure, at->name, at->line) : NULL;
+    bool elsewhere = source && !strstr(source, name);
+    free(source);
+    free(name);
+    return elsewhere;
+}
+
 static void print_notes(renderer *r, const diagnostic *d)
 {
     CXDiagnosticSet notes = clang_getChildDiagnostics(d->clang);
@@ -111,7 +123,7 @@ static void print_notes(renderer *r, const diagnostic *d)
         char *spelled = clang_text(clang_getDiagnosticSpelling(note));
         char *message = plainer(r->analyser->unit, clang_getDiagnosticLocation(note), spelled, r->session);
         bool expansion = !strncmp(message, "expanded from macro", 19) && *at.name == '/';
-        bool internal = internal_text(message) || internal_place(&at);
+        bool internal = internal_text(message) || internal_place(&at) || misplaced(r, message, &at);
         if (internal && !idle_note(d, message)) print_earlier(r, message);
         if (!expansion && !internal && !library_place(&at) && *at.name && !idle_note(d, message))
             print_one(r, note, &at, CXDiagnostic_Note, message, true);

@@ -167,6 +167,26 @@ static bool follows(const diagnostic *d, const diagnostic *earlier)
            (is_error(d) && lexical(earlier) && same_line(d, earlier));
 }
 
+static bool encloses(CXDiagnostic d, const place *at)
+{
+    bool found = false;
+    for (unsigned i = 0; i < clang_getDiagnosticNumRanges(d) && !found; i++) {
+        CXSourceRange range = clang_getDiagnosticRange(d, i);
+        place begin = place_of(clang_getRangeStart(range)), end = place_of(clang_getRangeEnd(range));
+        found = begin.line == at->line && begin.column <= at->column && at->column < end.column;
+        place_free(&begin);
+        place_free(&end);
+    }
+    return found;
+}
+
+/* clang takes the result of a function that it does not know for an int, and complains of that. */
+static bool of_undeclared_call(const diagnostic *d, const diagnostic *other)
+{
+    return strstr(other->message, "call to undeclared function") && d->clang && strstr(d->message, "'int'") &&
+           same_line(d, other) && encloses(d->clang, &other->at);
+}
+
 typedef struct inclusion {
     CXFile file;
     const char *cell_name;
@@ -332,6 +352,7 @@ static void hide(diagnostics *all, const analyser *a, const char *cell_name, con
         if (is_error(d)) d->hidden |= for_want_of_end(d, c) || (d->internal && own) || (shown && lost_at_end(d, c));
         else d->hidden |= d->internal || !of_this_cell(a, d, cell_name) || silenced_value(d, c);
         for (size_t k = 0; k < i && !d->hidden; k++) d->hidden = follows(d, &all->items[k]);
+        for (size_t k = 0; k < all->count && !d->hidden; k++) d->hidden = of_undeclared_call(d, &all->items[k]);
         shown |= is_error(d) && !d->hidden;
     }
 }

@@ -119,6 +119,11 @@ static char *about_out(const complaint *c, const char *name)
     return hint;
 }
 
+static bool session_has(const complaint *c, const char *name)
+{
+    return symbols_find_bytes(c->session, 'o', name, strlen(name)) || session_has_tag(c, name);
+}
+
 char *hint_about_name(const complaint *c)
 {
     char *name = unknown_name(c->message), *hint = NULL;
@@ -133,6 +138,8 @@ char *hint_about_name(const complaint *c)
     else if (!(hint = foreign_word(name)) && header) hint = format_text("#include <%s> declares %s", header, name);
     else if (!hint && !close && !is_type && assigned(c))
         hint = format_text("a variable is declared before its first use: int %s = …;", name);
+    else if (!hint && !close && !whole_program(c->analyser) && !session_has(c, name))
+        hint = copy_of("no cell that has run declares this name: after a restart, run the cells above again");
     free(name);
     return hint;
 }

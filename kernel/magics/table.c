@@ -59,15 +59,14 @@ const magic magics_table[] = {
      .line = magic_restart, .quiet = true},
     {"reset", "%reset [-f]", "Forgets everything that was defined. It never asks, with -f or without.",
      .line = magic_reset},
-    {"time", "%time STATEMENT",
-     "Runs a statement and says how long it took: processor and wall time, without compiling.", .line = magic_time,
-     .quiet = true, .runs_code = true},
+    {"time", "%time STATEMENT", "Runs a statement and prints its processor and wall time. Compiling does not count.",
+     .line = magic_time, .quiet = true, .runs_code = true},
     {"time", "%%time",
-     "Runs the cell and says how long it took: processor and wall time, without compiling. Above another magic's line, "
+     "Runs the cell and prints its processor and wall time. Compiling does not count. Above another magic's line, "
      "as %%run, it is the wall time of all that happens.",
      .cell = cell_time, .quiet = true, .runs_code = true},
     {"timeit", "%timeit [-n N] [-r R] STATEMENT",
-     "Runs a statement N times, R times over (7), and says how long it takes on average. Without -n, N is found so "
+     "Runs a statement N times, R times over (7), and prints the mean time. Without -n, N is found so "
      "that "
      "a run takes 0.2 s or more. An expression's value is computed each time; -q prints nothing.",
      .line = magic_timeit, .quiet = true},
@@ -89,7 +88,7 @@ const magic magics_table[] = {
      "input.",
      .cell = cell_stdin},
     {"run", "%%run [-np N] [arguments…]",
-     "Compiles the cell as a whole program, with a main() and all that it uses: it does not see the other cells. "
+     "Compiles the cell as a whole program, with a main(), and runs it. It does not see the other cells. "
      "<kolo.h> and <mpi.h> are at hand; the compiler's flags are given beforehand by %cflags (-O0, -O3, "
      "-fsanitize=address, …), the linker's by %ldflags. With -np it runs on N ranks under kolorun. Other options of "
      "kolorun's may stand before the program's own arguments, which begin after --. < FILE at the end gives it the "
@@ -98,7 +97,7 @@ const magic magics_table[] = {
      "as a cell is, with the line.",
      .cell = cell_run},
     {"ranks", "%ranks [N [OPTIONS…]]",
-     "Starts N ranks as an MPI job under kolorun: %%ranks runs a cell on each of them. OPTIONS are kolorun's: "
+     "Starts N ranks, an MPI job under kolorun, for the cells with %%ranks. OPTIONS are kolorun's: "
      "-H host1:4,host2:4 puts the ranks on other hosts (reached as kolorun reaches them; cells and output travel "
      "encrypted). What the cells have defined before is defined on every rank; its variables are there and are zero "
      "until a %%ranks cell sets them. %ranks alone says what there is, %ranks 0 ends the ranks.",
@@ -112,7 +111,7 @@ const magic magics_table[] = {
      "that crashes is named and ends the job.",
      .cell = cell_ranks},
     {"what_if", "%what_if TRACE [OPTION=VALUE…]",
-     "Replays a recorded training step on other machines, and draws the modelled answers. TRACE is a timeline, as "
+     "Replays a recorded training step on other machines, all modelled. It draws the answers. TRACE is a timeline, as "
      "kolo_start_timeline() or kolorun --timeline TRACE records it. devices=1,2,4,8 asks for so many devices; "
      "machine=, "
      "network=, hosts= and link= choose their links; batch=, other=, bucket_bytes=, overlap=, compression= and "

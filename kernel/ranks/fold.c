@@ -25,6 +25,8 @@ static const char *colour_of(int code)
 {
     static const char *const colours[] = {"#3e424d", "#e75c58", "#00a250", "#ddb62b",
                                           "#208ffb", "#d160c4", "#60c6c8", "#a1a6b2"};
+    if (code == 196) return "#ff0000"; /* colours.h: 38;5;196 */
+    if (code == 164) return "#d700d7";
     if (code >= 30 && code <= 37) return colours[code - 30];
     return code >= 90 && code <= 97 ? colours[code - 90] : NULL;
 }

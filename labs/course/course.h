@@ -53,12 +53,14 @@ static inline void course_number(double value, const char *unit)
     if (unit && *unit) printf(" %s", unit);
 }
 
-/* Says by which factor a prediction is too low or too high; ratio: prediction over result, above 0. */
+/* Says by which factor a prediction is too low or too high, or by how many percent if it is near; ratio: prediction
+ * over result, above 0. */
 static inline void course_factor(double ratio)
 {
     double factor = ratio < 1 ? 1 / ratio : ratio;
-    printf(": too %s, by a factor of ", ratio < 1 ? "low" : "high");
-    printf(factor >= 100 ? "%.0f.\n" : "%.2g.\n", factor);
+    printf(": too %s, by ", ratio < 1 ? "low" : "high");
+    if (factor < 1.1) printf("%.2g %%.\n", 100 * fabs(ratio - 1));
+    else printf(factor >= 100 ? "a factor of %.0f.\n" : "a factor of %.2g.\n", factor);
 }
 
 /* Compares a prediction with the result of a measurement or calculation. `tolerance` is relative: 0.2 accepts 20 %

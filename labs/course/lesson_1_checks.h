@@ -34,7 +34,7 @@ static inline double lesson_1_simulated(const lesson_1_case *c)
     return left[c->stages - 1];
 }
 
-#define LESSON_1_PIPELINE_MISTAKES 9
+#define LESSON_1_PIPELINE_MISTAKES 12
 
 /* What a solution with mistake `number` returns, and the mistake's name. */
 static inline double lesson_1_pipeline_mistake(int number, const lesson_1_case *c, const char **name)
@@ -54,6 +54,11 @@ static inline double lesson_1_pipeline_mistake(int number, const lesson_1_case *
         {(sum + (n - 1) * last) / n, "the pieces leave at the pace of the slowest device, not of the last one"},
         {(sum + (n - 1) * first) / n, "the pieces leave at the pace of the slowest device, not of the first one"},
         {(n + c->stages - 1) / n * sum / c->stages, "this holds only if all devices take the same time"},
+        {(n + c->stages - 1) / n * slowest,
+         "not every device is as slow as the slowest one, and the first piece passes them all"},
+        {(n + c->stages - 1) / n * sum, "the sum already contains every device: do not count the devices again"},
+        {(n + c->stages - 1) * slowest,
+         "each piece has only a part of the batch, so it takes a part of a device's seconds"},
     };
     *name = mistakes[number].name;
     return mistakes[number].value;
@@ -85,9 +90,12 @@ static inline void lesson_1_check_pipeline(lesson_1_pipeline seconds)
     }
     const lesson_1_case *c = &lesson_1_cases[wrong < 0 ? 0 : wrong];
     const char *mistake = lesson_1_pipeline_diagnosis(got);
-    course_check("1.a", wrong < 0, "%d devices that need %g, %g%s s, %d piece%s: expected %.4g s, got %.4g s: %s.",
-                 c->stages, c->stage[0], c->stage[1], c->stages > 2 ? " …" : "", c->pieces, c->pieces == 1 ? "" : "s",
-                 lesson_1_simulated(c), got[wrong < 0 ? 0 : wrong],
+    char needs[64];
+    int used = 0;
+    for (int i = 0; i < c->stages; i++)
+        used += snprintf(needs + used, sizeof needs - (size_t)used, "%s%g", i ? ", " : "", c->stage[i]);
+    course_check("1.a", wrong < 0, "%d devices that need %s s, %d piece%s: expected %.4g s, got %.4g s: %s.", c->stages,
+                 needs, c->pieces, c->pieces == 1 ? "" : "s", lesson_1_simulated(c), got[wrong < 0 ? 0 : wrong],
                  mistake ? mistake : "follow one piece after the other on paper, or ask for a hint");
 }
 

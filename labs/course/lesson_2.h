@@ -6,11 +6,12 @@
 #include "course.h"
 
 /* course_compare() for a number of another origin than a measurement: "published", "modelled", "answer". Before there
- * is a guess it does not show the number. */
+ * is a guess it does not show the number, and for NaN it prints nothing. */
 static inline void lesson_compare(const char *what, double guess, double value, double tolerance, const char *unit,
                                   const char *origin)
 {
     double ratio = guess / value;
+    if (isnan(value)) return; /* its caller has said why */
     if (guess == 0 || isnan(guess)) {
         printf("%s: type your guess in the cell above, run that cell, and run this one again.\n", what);
         return;

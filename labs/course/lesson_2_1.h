@@ -40,7 +40,8 @@ static inline int lesson_local_rank_mistakes(lesson_mistake *mistakes)
         "You counted the lower ranks of other hosts. strcmp() returns 0 if two names are equal.",
         "That is the rank modulo 2. It is right where ranks fill one host after the other, and wrong elsewhere.",
         "Only the beginnings of the names were compared. Compare whole names: node1 and node10 differ.",
-        "It is 0 on every rank. Did the names of all ranks arrive in the array, and does each part have 16 bytes?"};
+        "It is 0 on every rank. Did the names of all ranks arrive in the array, and does each part have 16 bytes? "
+        "strcmp() compares names; == compares their addresses."};
     int count = (int)(sizeof sentences / sizeof *sentences);
     for (int m = 0; m < count; m++) mistakes[m].sentence = sentences[m];
     for (int i = 0; i < LESSON_JOBS * LESSON_RANKS; i++) {
@@ -112,7 +113,7 @@ typedef double (*lesson_ring)(int n, const int *order, const double bandwidth[LE
 
 enum { LESSON_RINGS = 5 };
 static const struct {
-    int n, order[LESSON_GPUS]; /* the first n are in the ring */
+    int n, order[LESSON_GPUS + 1]; /* the first n are in the ring; the last one is for an answer that reads order[n] */
 } lesson_rings[LESSON_RINGS] = {{4, {0, 3, 2, 1, 6, 5, 4, 7}},
                                 {4, {0, 1, 2, 3, 7, 6, 5, 4}},
                                 {8, {0, 1, 2, 3, 7, 6, 5, 4}},
@@ -149,7 +150,17 @@ static inline double lesson_slowest_pair(int ring, const double bandwidth[LESSON
     const int *order = lesson_rings[ring].order;
     double least = INFINITY;
     for (int i = 0; i < lesson_rings[ring].n; i++)
-        for (int j = 0; j < i; j++) least = fmin(least, bandwidth[order[i]][order[j]]);
+        for (int j = 0; j < lesson_rings[ring].n; j++)
+            if (j != i) least = fmin(least, bandwidth[order[i]][order[j]]);
+    return least;
+}
+
+/* The slowest link if every device sent to the one before it. */
+static inline double lesson_ring_backwards(int ring, const double bandwidth[LESSON_GPUS][LESSON_GPUS])
+{
+    const int *order = lesson_rings[ring].order, n = lesson_rings[ring].n;
+    double least = INFINITY;
+    for (int i = 0; i < n; i++) least = fmin(least, bandwidth[order[(i + 1) % n]][order[i]]);
     return least;
 }
 
@@ -163,7 +174,8 @@ static inline int lesson_ring_mistakes(lesson_mistake *mistakes, const double ba
         "That is the sum of the links. All devices wait for the slowest one.",
         "You used the places in the ring as device numbers. The device at place i is order[i].",
         "You compared all pairs. Only neighbours in the ring send to each other.",
-        "The last device's neighbour is order[0]: the place after i is (i + 1) % n, not % 8."};
+        "The last device's neighbour is order[0]: the place after i is (i + 1) % n, not % 8 and not i + 1.",
+        "You took the other direction. bandwidth[a][b] is that from a to b, and here a link is slower one way."};
     int count = (int)(sizeof sentences / sizeof *sentences);
     for (int m = 0; m < count; m++) mistakes[m].sentence = sentences[m];
     for (int ring = 0; ring < LESSON_RINGS; ring++) {
@@ -176,7 +188,8 @@ static inline int lesson_ring_mistakes(lesson_mistake *mistakes, const double ba
                             right.sum,
                             lesson_ring_links(ring, n, true, n, bandwidth).least,
                             lesson_slowest_pair(ring, bandwidth),
-                            lesson_ring_links(ring, n, false, LESSON_GPUS, bandwidth).least};
+                            lesson_ring_links(ring, n, false, LESSON_GPUS, bandwidth).least,
+                            lesson_ring_backwards(ring, bandwidth)};
         for (int m = 0; m < count; m++) mistakes[m].result[ring] = results[m];
     }
     return count;
@@ -184,7 +197,7 @@ static inline int lesson_ring_mistakes(lesson_mistake *mistakes, const double ba
 
 static inline void lesson_say_ring(int ring)
 {
-    printf("The ring of GPUs ");
+    printf("On a DGX-1 whose links are a tenth slower towards the GPU with the lower number, the ring of GPUs\n");
     for (int i = 0; i < lesson_rings[ring].n; i++) printf("%d, ", lesson_rings[ring].order[i]);
     printf("and back to %d:\n", lesson_rings[ring].order[0]);
 }
@@ -192,10 +205,12 @@ static inline void lesson_say_ring(int ring)
 static inline void lesson_check_ring(lesson_ring slowest_link)
 {
     double bandwidth[LESSON_GPUS][LESSON_GPUS], got[LESSON_RINGS], wanted[LESSON_RINGS];
-    lesson_mistake mistakes[8];
+    lesson_mistake mistakes[9];
     int wrong = -1;
     if (!course_ready()) return;
     lesson_dgx1_bandwidth(bandwidth);
+    for (int a = 0; a < LESSON_GPUS; a++)
+        for (int b = 0; b < a; b++) bandwidth[a][b] *= 0.9; /* so that the direction counts */
     int count = lesson_ring_mistakes(mistakes, bandwidth);
     for (int ring = LESSON_RINGS - 1; ring >= 0; ring--) {
         int n = lesson_rings[ring].n;
@@ -204,10 +219,20 @@ static inline void lesson_check_ring(lesson_ring slowest_link)
         if (!lesson_equal(got[ring], wanted[ring])) wrong = ring;
     }
     if (wrong >= 0) lesson_say_ring(wrong);
-    course_check("2.1.b", wrong < 0, "expected %.2f GB/s, got %.2f. %s", wanted[wrong < 0 ? 0 : wrong],
+    course_check("2.1.b", wrong < 0, "Expected %.2f GB/s, got %.2f. %s", wanted[wrong < 0 ? 0 : wrong],
                  got[wrong < 0 ? 0 : wrong],
                  lesson_name_mistake(mistakes, count, got, LESSON_RINGS,
                                      "Take the smallest bandwidth of the n links between neighbours."));
+}
+
+/* Whether the eight GPUs are in the ring, each once; prints a sentence if not. */
+static inline bool lesson_is_ring(const int *order, size_t n)
+{
+    int seen[LESSON_GPUS] = {0}, all = n == LESSON_GPUS;
+    for (size_t i = 0; i < n; i++)
+        if (order[i] < 0 || order[i] >= LESSON_GPUS || seen[order[i]]++) all = 0;
+    if (!all) printf("A ring of this DGX-1 has each of the GPUs 0 to 7 once.\n");
+    return all;
 }
 
 /* ---------------------------------------------------------------- hints and quiz */

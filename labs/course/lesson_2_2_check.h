@@ -26,13 +26,24 @@ static inline void lesson_exchange(const float *give, int64_t give_count, int to
 
 /* ---------------------------------------------------------------- probing */
 
+enum { LESSON_GUARD = 16 /* floats */ };
+
 /* What the learner's function made of two small arrays, in which each element of rank r was 16^r: the digits of a
- * result in base 16 say how often each rank's value was added. */
+ * result in base 16 say how often each rank's value was added. The guards beside them take what a chunk with a
+ * negative number writes. */
 typedef struct lesson_probe {
-    lesson_allreduce function;
+    float low[LESSON_GUARD], even[LESSON_EVEN], middle[LESSON_GUARD], odd[LESSON_ODD], high[LESSON_GUARD];
+    float fine; /* 1 if no message failed, -1 if a guard was written to */
     bool probed;
-    float even[LESSON_EVEN], odd[LESSON_ODD], fine; /* fine: 1 if no message failed */
+    lesson_allreduce function;
 } lesson_probe;
+
+static inline bool lesson_is_inside(const lesson_probe *probe)
+{
+    bool inside = true;
+    for (int i = 0; i < LESSON_GUARD; i++) inside = inside && !probe->low[i] && !probe->middle[i] && !probe->high[i];
+    return inside;
+}
 
 /* Stands in front of the learner's function in kolo_check_comm(), which ends messages that wait for ever. */
 static inline kolo_status lesson_probing(float *values, int64_t count, void *user)
@@ -44,8 +55,9 @@ static inline kolo_status lesson_probing(float *values, int64_t count, void *use
         for (int i = 0; i < LESSON_ODD; i++) probe->odd[i] = (float)pow(16, kolo_rank());
         probe->function(probe->even, LESSON_EVEN, NULL);
         probe->function(probe->odd, LESSON_ODD, NULL);
-        probe->fine = kolo_last_error().code == KOLO_OK;
+        probe->fine = !lesson_is_inside(probe) ? -1 : kolo_last_error().code == KOLO_OK;
     }
+    if (probe->fine < 0) return KOLO_INVALID; /* with larger arrays it would write to anything */
     return probe->function(values, count, NULL);
 }
 
@@ -181,14 +193,17 @@ static inline const char *lesson_name_counts(const lesson_probes *probes, bool f
 /* Says what is wrong; true if the probes are right. */
 static inline bool lesson_judge_probes(const char *exercise, const lesson_probes *probes)
 {
-    bool fine = true;
+    bool fine = true, inside = true;
     int right = 0;
     for (int r = 0; r < LESSON_RANKS; r++) {
-        fine = fine && probes->fine[r] == 1;
+        fine = fine && probes->fine[r] == 1, inside = inside && probes->fine[r] >= 0;
         right += lesson_right(probes, r) == LESSON_EVEN;
     }
     if (fine && right == LESSON_RANKS && lesson_odd_right(probes)) return true;
     const char *sentence = lesson_name_counts(probes, fine);
+    if (!inside)
+        sentence = "The function wrote before the start or after the end of the array. In C the remainder of a "
+                   "negative number is negative: add n before you take it.";
     if (sentence) course_check(exercise, false, "%s", sentence);
     else lesson_say_value(exercise, probes);
     return false;

@@ -256,7 +256,8 @@ static inline const char *lesson_3_rate_mistake(double got, double printed, int 
         {trained, "That is the number of images of an epoch. The rate divides it by the epoch's seconds."},
         {printed - (all - trained), "Images are subtracted from images per second: the units differ. Use the ratio."},
     };
-    if (isnan(got) || got == 0) return "The function returns nothing yet.";
+    if (isnan(got) || got == 0)
+        return "It is 0: the function is not written yet, or a division of two ints was rounded down to 0.";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (fabs(got - known[i].wrong) <= 1e-6 * fabs(known[i].wrong) + 1e-9) return known[i].why;
     return "How many images does an epoch of whole batches train, and how many were counted?";

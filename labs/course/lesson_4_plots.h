@@ -79,7 +79,7 @@ static inline void lesson_4_plot(const char *title, const lesson_4_result *const
     if (!t) return;
     lesson_4_range(results, count, &from, &to);
     lesson_4_put(t,
-                 "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 740 %.0f' width='740' height='%.0f' "
+                 " \n<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 740 %.0f' width='740' height='%.0f' "
                  "font-family='sans-serif' font-size='12'><rect width='740' height='%.0f' rx='6' fill='#fbfbf7'/>",
                  bottom + 44, bottom + 44, bottom + 44);
     lesson_4_put(t, "<text x='14' y='22' font-size='14' font-weight='bold' fill='#222'>%s</text>", title);

@@ -29,6 +29,7 @@ __attribute__((format(printf, 3, 4))) static inline bool course_check(const char
     return false;
 }
 
+#define COURSE_COLUMNS       100
 #define COURSE_HINTS         3
 #define COURSE_EXERCISES_MAX 16
 
@@ -36,6 +37,23 @@ static struct {
     const char *exercise, *text[COURSE_HINTS];
     int shown;
 } course_hint_of[COURSE_EXERCISES_MAX];
+
+/* Prints a text after what is in the line, broken between words: JupyterLab breaks a line that is longer than its page
+ * within a word. `column`: the characters that are in the line; `indent`: the blanks before each further line. */
+static inline void course_words(const char *text, int column, int indent)
+{
+    while (*text) {
+        size_t length = strcspn(text, " ");
+        int width = 0;
+        for (size_t i = 0; i < length; i++) width += ((unsigned char)text[i] & 0xc0) != 0x80; /* UTF-8 */
+        if (column > indent && column + 1 + width > COURSE_COLUMNS) column = printf("\n%*s", indent, "") - 1;
+        else if (column > indent) column += printf(" ");
+        printf("%.*s", (int)length, text);
+        column += width;
+        text += length + strspn(text + length, " ");
+    }
+    printf("\n");
+}
 
 /* Registers the three hints of an exercise, from weak to strong. A second call replaces them and keeps how many were
  * shown. The texts must remain valid. */
@@ -58,7 +76,8 @@ static inline void course_hint(const char *exercise)
     for (int i = 0; i < COURSE_EXERCISES_MAX && course_hint_of[i].exercise; i++) {
         if (strcmp(course_hint_of[i].exercise, exercise)) continue;
         int shown = course_hint_of[i].shown, next = shown < COURSE_HINTS ? shown : COURSE_HINTS - 1;
-        printf("Hint %d of %d for %s:\n%s\n", next + 1, COURSE_HINTS, exercise, course_hint_of[i].text[next]);
+        printf("Hint %d of %d for %s:\n", next + 1, COURSE_HINTS, exercise);
+        course_words(course_hint_of[i].text[next], 0, 0);
         if (next + 1 < COURSE_HINTS) printf("Run this cell again for a stronger hint.\n");
         course_hint_of[i].shown = next + 1;
         course_tell(exercise, "hint", next + 1);
@@ -94,8 +113,12 @@ static inline void course_quiz(const char *lesson, const course_question *five)
     course_quiz_now = five;
     course_quiz_lesson = lesson;
     for (int i = 0; i < COURSE_QUESTIONS; i++) {
-        printf("%s%d. %s\n", i ? "\n" : "", i + 1, five[i].question);
-        for (int j = 0; j < course_choices(&five[i]); j++) printf("   %c) %s\n", 'a' + j, five[i].choice[j]);
+        printf("%s%d. ", i ? "\n" : "", i + 1);
+        course_words(five[i].question, 3, 3);
+        for (int j = 0; j < course_choices(&five[i]); j++) {
+            printf("   %c) ", 'a' + j);
+            course_words(five[i].choice[j], 6, 6);
+        }
     }
 }
 
@@ -113,7 +136,8 @@ static inline int course_answer(int i, char given)
         return 0;
     }
     bool right = letter == question->answer;
-    printf("%d. %c is %s. %s\n", i + 1, letter, right ? "right" : "wrong", question->why);
+    int column = printf("%d. %c is %s.", i + 1, letter, right ? "right" : "wrong");
+    course_words(question->why, column, 3);
     return right;
 }
 

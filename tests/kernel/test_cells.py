@@ -214,6 +214,7 @@ def test_lsmagic_has_a_sentence_for_each_at_one_column(kernel):
     rows = kernel.run("%lsmagic").stdout.splitlines()
     column = rows[0].index("Lists")
     assert len(rows) > 10 and all(row[column - 1] == " " and row[column].isupper() and row.endswith(".") for row in rows)
+    assert max(map(len, rows)) <= 104  # what a page of 1280 pixels shows in a line
 
 
 def test_cflags_are_shown_once_and_by_groups(kernel):

@@ -83,6 +83,7 @@ def test_bandwidth_between_devices(kernel):
     shown, picture = result["text/plain"], result["image/svg+xml"]
     assert base64.b64decode(result["image/png"]).startswith(b"\x89PNG")
     assert all(word in picture for word in ("One way, GB/s", "Latency, µs", "cpu:1")) and "<title>gnuplot" not in picture
+    assert 'width="800" height="800"' in picture and not picture.splitlines()[0].strip()
     assert shown.startswith("Of CPU devices: the memory of this machine") and shown.count("from \\ to  cpu:0  cpu:1") >= 1
     assert kernel.run("kolo_peer_bandwidth(-2)").value == "no devices"
 

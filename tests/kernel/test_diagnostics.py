@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 import pytest
-from kernel.driver import Kernel
+from kernel.driver import ROOT, Kernel
 from kernel.textbook import PROGRAMS
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -29,6 +29,9 @@ def said(kernel, code):
 
 # A mistake, and parts of what must be said of it; a part that starts with '!' must not be.
 MISTAKES = [
+    ("char *made = make_it(1);", ["call to undeclared function 'make_it'", "hint: no cell that has run declares this name", "!conversion"]),
+    ('printf("%.1f", make_it(1, 2));', ["call to undeclared function 'make_it'", "!format"]),
+    ('int six = "six";', ["incompatible pointer to integer conversion"]),
     ("int twice = 1;\nint twice = 2;", ["2:5: error: redefinition of 'twice'", "hint: line 1 of this cell defines it already"]),
     ('for (int i = 0; i < 3; i++);\n    puts("x");', ["1:28: warning: this loop repeats nothing", "hint: remove the ';'"]),
     ("int left = 3;\nwhile (left > 5);\n{\n    left--;\n}", ["2:17: warning: this loop repeats nothing"]),
@@ -193,6 +196,34 @@ def test_a_header_of_the_present_folder(kernel, tmp_path):
     assert "bad.h:1:17: error: expected ';'" in said(kernel, '#include "bad.h"')
     assert "declared const here" in said(kernel, "const int held = 1;\nheld = 2;")
     assert kernel.run("got").value == "3"
+
+
+def test_an_earlier_variable_is_not_shown_in_a_header(kernel):
+    """clang then counts its line from a header's."""
+    kernel.run(f"%cd {ROOT}/labs")
+    kernel.run('#include "course/course.h"\n#include "course/lesson_3.h"')
+    kernel.run("kolo_history *on_ranks = NULL;\ndouble reached = 2;")
+    words = said(kernel, "lesson_3_curve(on_ranks, true, x_ranks, y_ranks);")
+    assert words.count("in an earlier cell: kolo_history *on_ranks") == 2 and "lesson_3_measure.h" not in words, words
+
+
+def contrast(a, b):
+    light, dark = sorted((0.2126 * r + 0.7152 * g + 0.0722 * blue for r, g, blue in (
+        [c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour] for colour in (a, b))), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+# What JupyterLab draws: its grounds of errors in the light and in the dark theme, its bold cyan, and colours by number.
+GROUNDS = (255, 221, 221), (80, 31, 27)
+DRAWN = {"1;36": (37, 143, 143), "1;38;5;196": (255, 0, 0), "1;38;5;164": (215, 0, 215)}
+
+
+def test_colours_can_be_read_in_both_themes(kernel):
+    kernel.run("int *seen = NULL;")
+    made = [kernel.run(code) for code in ("int x40 = nope", "int f41(void) { }", "*seen = 3;")]
+    colours = set(re.findall(r"\x1b\[([0-9;]+)m", "".join(m.error + m.stderr for m in made))) - {"0", "1"}
+    assert colours == set(DRAWN)
+    assert all(contrast(DRAWN[colour], ground) >= 3 for colour in colours for ground in GROUNDS)
 
 
 @pytest.mark.parametrize("code, parts", [

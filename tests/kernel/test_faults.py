@@ -1,6 +1,7 @@
 """What a cell does to its process, and what the next one finds: descriptors, limits, signals, threads, memory, MPI."""
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -447,3 +448,13 @@ def test_a_session_whose_supervisor_was_killed_last_leaves_nothing():
     time.sleep(0.3)
     k.close()
     assert not folder.exists() and not session.exists()
+
+
+def test_a_frame_in_a_header_has_no_empty_line(kernel, tmp_path):
+    """Its name is short, and its text is not at hand."""
+    (tmp_path / "deep.h").write_text("static __attribute__((noinline)) int deep(int *p)\n{\n    return *p + 1;\n}\n")
+    kernel.run(f'#include "{tmp_path}/deep.h"\nint *nowhere = NULL;')
+    outcome = kernel.run("int got = 2 + deep(nowhere);")
+    said = re.sub(r"\x1b\[[0-9;]*m", "", outcome.error)
+    assert "deep.h:3 in deep()" in said and "int got = 2 + deep(nowhere);" in said, said
+    assert all(line.strip() for line in said.splitlines()), said

@@ -60,11 +60,16 @@ def test_a_lesson_begins_with_what_computes_here(out, folder):
 @pytest.mark.parametrize("guess, result, said", [
     ("110", "100", "rate: your guess 110 images/s, result 100 images/s: within 20 %."),
     ("50", "100", "too low, by a factor of 2."), ("1500", "1000", "too high, by a factor of 1.5."),
+    ("2048", "1600", "too high, by a factor of 1.3."),
     ("0", "100", "rate: type your guess in the cell above"), ("NAN", "100", "type your guess"),
     ("5", "NAN", "rate: there is no result yet"), ("-1", "2", "too low."), ("1", "0", "too high."),
     ("486914", "486914", "486914 images/s, result 486914 images/s: right.")])  # fmt: skip
 def test_a_prediction_is_compared(out, guess, result, said):
     assert said in out(f'course_compare("rate", {guess}, {result}, 0.2, "images/s");')
+
+
+def test_a_near_miss_is_told_in_percent(out):
+    assert out('course_compare("messages", 2048, 2046, 0, "");').endswith("2046: too high, by 0.098 %.\n")
 
 
 def test_a_result_is_not_shown_before_it_is_predicted(out):
@@ -94,6 +99,10 @@ def test_a_command_is_run(out):
 
 def test_hints_become_stronger(out):
     out('course_hints("9.a", "Look.", "Look there.", "Add them."); course_hints("9.b", "b1", "b2", "b3");')
+    long = "Wörter " * 40
+    out(f'course_hints("9.c", "{long.strip()}", "c2", "c3");')
+    lines = out('course_hint("9.c");').splitlines()
+    assert max(map(len, lines)) == 97 and " ".join(lines[1:-1]) == long.strip()  # 14 words of 6 letters in a line
     assert out('course_hint("9.a");') == "Hint 1 of 3 for 9.a:\nLook.\nRun this cell again for a stronger hint.\n"
     assert "Look there." in out('course_hint("9.a");')
     out('course_hints("9.a", "Look.", "Look there.", "Add them.");')

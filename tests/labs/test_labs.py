@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.notebooks import ALL, LESSONS, ROOT, SOLUTIONS, START, check_outputs, number, read
+from labs.notebooks import ALL, LESSONS, ROOT, SOLUTIONS, START, check_outputs, joined, number, read
 
 # Folders that only the machine of the one who saved has.
 MACHINE = re.compile(r"/(?:home|root|work|tmp|Users|mnt|media|var|srv)/|" + re.escape(str(ROOT)))
@@ -103,6 +103,16 @@ def test_a_lesson_has_exercises_and_a_quiz(name):
     assert exercises == [f"{lesson}.{letter}" for letter in known[1]], "the table of labs/course/progress.h"
     code = "\n".join(cell.source for cell in notebook.code)
     assert f'course_quiz("{lesson}"' in code and f'course_answers("{lesson}", "-----")' in code
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_folded_output_shows_words(name):
+    """JupyterLab shows the first line of its first part that is not empty. Of a picture that line has blanks only."""
+    for cell in read(name).code:
+        data = cell.outputs[0].get("data", {}) if cell.outputs else {}
+        for mime in ("text/html", "image/svg+xml"):
+            shown = next((line for line in joined(data.get(mime, "")).split("\n") if line), "")
+            assert not shown.strip().startswith("<"), cell.source
 
 
 @pytest.mark.parametrize("name", SOLUTIONS)

@@ -65,6 +65,7 @@ static void pictures_are_files(void **state)
     PLOT("Loss", .x_label = "epoch", .series = {{"loss", NULL, losses, 4}}, .file = "p.svg");
     load("p.svg");
     assert_non_null(strstr(text, "<svg"));
+    assert_int_equal(text[strspn(text, " ")], '\n'); /* the first line, which JupyterLab shows of a folded output */
     assert_non_null(strstr(text, "width=\"640\" height=\"360\""));
     assert_non_null(strstr(text, ">epoch<"));
     assert_null(strstr(text, "Gnuplot</title>"));

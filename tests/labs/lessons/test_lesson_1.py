@@ -38,6 +38,9 @@ def kernel(tmp_path_factory):
     ("return (sum + (p - 1) * stage[stages - 1]) / p;", "not of the last one"),
     ("return (sum + (p - 1) * stage[0]) / p;", "not of the first one"),
     ("return (p + stages - 1) / p * sum / stages;", "only if all devices take the same time"),
+    ("return (p + stages - 1) / p * slowest;", "3 devices that need 0.3, 1, 0.5 s, 4 pieces: expected 1.2 s, got 1.5 s: not every device"),
+    ("return (p + stages - 1) / p * sum;", "already contains every device"),
+    ("return (p + stages - 1) * slowest;", "only a part of the batch"),
     ("float s = slowest, all = sum; return (all + (pieces - 1) * s) / pieces;", "passed."),
     ("return 42;", "expected 2 s, got 42 s: follow one piece"), ("return NAN;", "got nan s")])
 def test_a_pipelined_step(kernel, body, said):

@@ -20,6 +20,7 @@ LOCAL_RANKS = [  # the body of my_local_rank(), part of what is said
     ("return kolo_rank() % 2;", "the rank modulo 2"),
     (RANK_A + "for (int r = 0; r < kolo_rank(); r++) local += strcmp(all + r, host) == 0 && r > 0; return local;",
      "each part have 16 bytes"),
+    (RANK_A + "for (int r = 0; r < kolo_rank(); r++) local += all + 16 * r == host; return local;", "== compares their addresses"),
     ("char all[4 * 16]; if (kolo_rank() == 0) kolo_allgather(host, 16, all); return 0;", "Every rank must make the same call"),
 ]
 LEAST = "double least = INFINITY; for (int i = 0; i < n; i++) least = fmin(least, {}); return least;"
@@ -35,6 +36,8 @@ RINGS = [  # the body of slowest_link(), part of what is said
      "the mean of the links"),
     (LEAST.format("bandwidth[i][(i + 1) % n]"), "used the places"),
     (LEAST.format("bandwidth[order[i]][order[(i + 1) % 8]]"), "not % 8"),
+    (LEAST.format("bandwidth[order[i]][order[i + 1]]"), "not i + 1"),
+    (LEAST.format("bandwidth[order[(i + 1) % n]][order[i]]"), "the other direction"),
     ("double least = INFINITY; for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) "
      "if (i != j) least = fmin(least, bandwidth[order[i]][order[j]]); return least;", "Only neighbours"),
 ]  # fmt: skip
@@ -107,6 +110,7 @@ def test_the_published_figures_and_the_links_of_a_dgx_1(kernel):
 def test_a_prediction_is_compared_with_its_origin(kernel):
     said = kernel.run('lesson_compare("x", 90, 96.85, 0.1, "GB/s", "published"), lesson_compare("x", 0, 4, 0, "", "answer"),'
                       'lesson_compare("x", 20, 10, 0.1, "", "modelled");').stdout.splitlines()
+    assert kernel.run('lesson_compare("x", 20, NAN, 0.1, "", "none");').stdout == ""
     assert said == ["x: your guess 90 GB/s, published 96.8 GB/s: close enough.",
                     "x: type your guess in the cell above, run that cell, and run this one again.",
                     "x: your guess 20, modelled 10: too high, by a factor of 2."]  # fmt: skip
@@ -127,6 +131,12 @@ def test_the_fastest_ring_of_the_solution(ranks):
     said = ranks.run(cell_with("2.1", "my_ring[]", solution=True)).stdout
     assert "48.4 GB/s each way" in said and "modelled" in said
     assert len(notebook("2.1").exercises()) == 2
+
+
+def test_a_ring_has_each_gpu_once(kernel):
+    orders = "{0, 3, 2, 1, 5, 6, 7, 4}", "{0, 3, 2, 2, 5, 6, 7, 4}", "{0, 3, 2, 1, 5, 6, 7}", "{0, 3, 2, 1, 5, 6, 7, 8}"
+    assert [kernel.run(f"int r[] = {o}; lesson_is_ring(r, sizeof r / sizeof *r);").stdout for o in orders] == [
+        "", *["A ring of this DGX-1 has each of the GPUs 0 to 7 once.\n"] * 3]  # fmt: skip
 
 
 def test_after_a_restart_the_first_cell_is_asked_for(kernel):

@@ -56,6 +56,7 @@ RINGS = [  # the body of ring_sum(), part of what is said
      "copy only what is the whole sum"),
     ("for (int k = 0; k < n - 1; k++) { float *all = malloc(count * sizeof *all + 1); lesson_exchange(values, count, next, all, count, before); "
      "for (int64_t i = 0; i < count; i++) values[i] += all[i]; free(all); }", "added more than once"),
+    (rounds().replace("rank - k + n", "rank - k").replace("rank - k - 1 + 2 * n", "rank - k - 1") + COPIES, "add n before you take it"),
 ]  # fmt: skip
 EFFICIENCIES = [  # what efficiency() returns, part of what is said
     ("0", "not written yet"),

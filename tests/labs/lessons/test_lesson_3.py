@@ -121,7 +121,8 @@ def test_sabotage_wants_one_edit_at_a_time(kernel):
 
 
 RATES = [
-    ("skeleton", "return 0;", "returns nothing yet"),
+    ("skeleton", "return 0;", "not written yet"),
+    ("two ints", "return printed * (samples / (ranks * batch) * (ranks * batch) / samples);", "a division of two ints was rounded down"),
     ("one rank's batch", "return printed * (samples / batch * batch) / samples;", "That batch is one rank's"),
     ("upside down", "return printed * samples / (samples / (ranks * batch) * (double)ranks * batch);", "upside down"),
     ("rounded up", "return printed * ceil(samples / (double)(ranks * batch)) * ranks * batch / samples;", "round the number of steps up"),
