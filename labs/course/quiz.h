@@ -29,6 +29,23 @@ __attribute__((format(printf, 3, 4))) static inline bool course_check(const char
     return false;
 }
 
+#define COURSE_COLUMNS 96 /* JupyterLab breaks a longer line wherever its own width ends, within words, too */
+
+/* Prints the words of a text behind what stands on the line already, and ends the line. */
+static inline void course_say(int printed, const char *text)
+{
+    for (int column = printed; *text;) {
+        int word = (int)strcspn(text, " ");
+        bool breaks = column > printed && column + 1 + word > COURSE_COLUMNS;
+        printf("%s%.*s", breaks ? "\n" : column > printed ? " " : "", word, text);
+        column = breaks ? word : column + (column > printed) + word;
+        if (breaks) printed = 0;
+        text += word;
+        text += strspn(text, " ");
+    }
+    printf("\n");
+}
+
 #define COURSE_HINTS         3
 #define COURSE_EXERCISES_MAX 16
 
@@ -58,7 +75,8 @@ static inline void course_hint(const char *exercise)
     for (int i = 0; i < COURSE_EXERCISES_MAX && course_hint_of[i].exercise; i++) {
         if (strcmp(course_hint_of[i].exercise, exercise)) continue;
         int shown = course_hint_of[i].shown, next = shown < COURSE_HINTS ? shown : COURSE_HINTS - 1;
-        printf("Hint %d of %d for %s:\n%s\n", next + 1, COURSE_HINTS, exercise, course_hint_of[i].text[next]);
+        printf("Hint %d of %d for %s:\n", next + 1, COURSE_HINTS, exercise);
+        course_say(0, course_hint_of[i].text[next]);
         if (next + 1 < COURSE_HINTS) printf("Run this cell again for a stronger hint.\n");
         course_hint_of[i].shown = next + 1;
         course_tell(exercise, "hint", next + 1);
@@ -113,7 +131,7 @@ static inline int course_answer(int i, char given)
         return 0;
     }
     bool right = letter == question->answer;
-    printf("%d. %c is %s. %s\n", i + 1, letter, right ? "right" : "wrong", question->why);
+    course_say(printf("%d. %c is %s. ", i + 1, letter, right ? "right" : "wrong"), question->why);
     return right;
 }
 
