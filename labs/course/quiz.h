@@ -112,8 +112,9 @@ static inline void course_quiz(const char *lesson, const course_question *five)
     course_quiz_now = five;
     course_quiz_lesson = lesson;
     for (int i = 0; i < COURSE_QUESTIONS; i++) {
-        printf("%s%d. %s\n", i ? "\n" : "", i + 1, five[i].question);
-        for (int j = 0; j < course_choices(&five[i]); j++) printf("   %c) %s\n", 'a' + j, five[i].choice[j]);
+        if (i) printf("\n");
+        course_say(printf("%d. ", i + 1), five[i].question);
+        for (int j = 0; j < course_choices(&five[i]); j++) course_say(printf("   %c) ", 'a' + j), five[i].choice[j]);
     }
 }
 
