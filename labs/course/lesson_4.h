@@ -21,11 +21,22 @@ typedef struct lesson_4_result {
     kolo_model *model; /* of the last seed; it belongs to the caller */
 } lesson_4_result;
 
+/* Shows how far a table of several runs has come, which takes half a minute and more. What is printed next takes the
+ * place of the line. */
+static inline void lesson_4_show(const lesson_4_result *r, int seed, const char *what)
+{
+    char line[64];
+    snprintf(line, sizeof line, "%s: seed %d %s", r->name, seed, what);
+    printf("%-64s\r", line);
+    fflush(stdout);
+}
+
 /* The model of the next seed takes the place of the last seed's. */
 static inline void lesson_4_renew(lesson_4_result *r, kolo_model *model)
 {
     kolo_model_free(&r->model);
     r->model = model;
+    lesson_4_show(r, r->seeds + 1, "trains");
 }
 
 /* A training that failed or was stopped has no accuracy to compare, and neither has the mean of the seeds. */
@@ -36,8 +47,7 @@ static inline void lesson_4_add_none(lesson_4_result *r)
     for (int e = 0; e < LESSON_4_EPOCHS_MAX; e++) r->curve[e] = NAN;
 }
 
-/* Adds the run of a further seed, and shows that it has ended: a table of several runs takes half a minute and more.
- * The next line that is printed takes the place of this one. */
+/* Adds the run of a further seed. */
 static inline void lesson_4_add(lesson_4_result *r, const kolo_history *history)
 {
     if (r->seeds >= LESSON_4_SEEDS_MAX) return;
@@ -59,8 +69,7 @@ static inline void lesson_4_add(lesson_4_result *r, const kolo_history *history)
         r->curve[e] = (r->curve[e] * s + history->epoch[e].val_accuracy) / (s + 1);
     }
     r->rate[s] = epochs > 1 ? course_median(rates + 1, epochs - 1) : rates[0];
-    printf("%s: seed %d has trained\r", r->name, r->seeds);
-    fflush(stdout);
+    lesson_4_show(r, r->seeds, "has trained");
 }
 
 /* Student's t for a difference of two means of n runs each, two-sided, 95 %. */

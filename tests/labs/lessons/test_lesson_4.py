@@ -182,8 +182,10 @@ def test_a_seed_that_was_stopped_has_no_result(kernel, out):
     out(RESULTS + "kolo_epoch passed = {.steps = 7, .loss = 1, .accuracy = .6, .val_accuracy = .5, .images_per_second = 9};\n"
                   "kolo_history whole = {.epochs = 1, .epoch = &passed}, part = {.epochs = 1, .epoch = &passed, .stopped = true};\n"
                   'kolo_history begun = {.stopped = true}; lesson_4_result r[3] = {{"whole"}, {"part"}, {"none"}};')
-    said = out("lesson_4_add(&r[0], &whole); lesson_4_add(&r[0], &whole); lesson_4_row(&r[0]);")
-    assert "whole: seed 1 has trained\r" in said and "0.500 ± 0.000" in said
+    said = out("lesson_4_renew(&r[0], NULL); lesson_4_add(&r[0], &whole); lesson_4_add(&r[0], &whole); lesson_4_row(&r[0]);")
+    shown = [line.rstrip() for line in said.split("\r")]
+    assert shown[:3] == ["whole: seed 1 trains", "whole: seed 1 has trained", "whole: seed 2 has trained"]
+    assert "0.500 ± 0.000" in shown[3]
     assert "0.5" not in out("lesson_4_add(&r[1], &whole); lesson_4_add(&r[1], &part); lesson_4_row(&r[1]);")
     for history in "&begun", "NULL":
         out(f'r[2] = (lesson_4_result){{"none"}}; lesson_4_add(&r[2], {history});')
