@@ -239,3 +239,14 @@ def test_a_textbook_s_program_is_met_with_silence(kernel, name):
     call = "main(1, (char *[]){NULL})" if "argc" in program else "main()"
     cell = kernel.run(program + f"\n{call};")
     assert (cell.status, COLOUR.sub("", cell.stderr)) == ("ok", ""), cell.error
+
+
+def test_after_a_restart_in_the_middle_of_a_notebook_the_cells_above_are_named():
+    kernel = Kernel()
+    try:
+        words = said(kernel, "double wanted = sum_of(values, 3) + offset;\nvalues")
+        assert words.count("hint: no cell has run since the kernel started: if a cell above defines this, run that cell first") == 1
+        assert "since the kernel started" not in said(kernel, "offset")
+        assert "since the kernel started" not in said(kernel, "%%run\nint main(void) { return offset; }")
+    finally:
+        kernel.close()
