@@ -430,6 +430,7 @@ static void replace(char **code, char *other)
 static char *straightened(session *s, const char *code, const char *name, origins *from)
 {
     char *straight = copy_of(code);
+    from->at_ranks = ranks_chosen(s);
     replace(&straight, plain_spelling(straight));
     replace(&straight, with_headers(straight, name, s->symbols, from));
     replace(&straight, without_conditionals(straight, s->prefix, s->symbols, &s->base_flags));

@@ -83,6 +83,13 @@ static bool guarded(const char *code, const token_list *tokens, size_t *first, s
     return true;
 }
 
+/* Does the session have this piece where the cell runs? */
+static bool is_known(const taker *t, const char *key)
+{
+    return names_have(symbols_headers(t->session, false), key) ||
+           (t->from->at_ranks && names_have(symbols_headers(t->session, true), key));
+}
+
 /* Blanks guards, and pieces that the session has from this header already. True when it is to be seen once a cell. */
 static bool trim(taker *t, const char *path, char *code)
 {
@@ -101,7 +108,7 @@ static bool trim(taker *t, const char *path, char *code)
         if (guard || pragma) blank_out(code, begin->begin, begin->end);
         if (p->kind == PIECE_DIRECTIVE || p->unfinished) continue;
         char *key = format_text("%s\n%.*s", path, (int)(end->end - begin->begin), whole + begin->begin);
-        if (names_have(symbols_headers(t->session), key)) blank_out(code, begin->begin, end->end);
+        if (is_known(t, key)) blank_out(code, begin->begin, end->end);
         names_add(&t->from->pieces, key);
         free(key);
     }
@@ -174,7 +181,7 @@ const char *origin_of(const origins *from, const char *name, unsigned line, unsi
 
 void commit_headers(const origins *from, symbols *session)
 {
-    names *known = symbols_headers(session), kept = {0};
+    names *known = symbols_headers(session, from->at_ranks), kept = {0};
     for (size_t i = 0; i < known->count; i++) { /* of a header that was read anew, only what it has now */
         bool anew = false;
         for (size_t k = 0; k < from->paths.count && !anew; k++) {
@@ -190,7 +197,7 @@ void commit_headers(const origins *from, symbols *session)
 
 void headers_lost(symbols *session)
 {
-    names *known = symbols_headers(session);
+    names *known = symbols_headers(session, false);
     for (size_t i = 0; i < known->count; i++) known->items[i][strcspn(known->items[i], "\n") + 1] = '\0';
 }
 
@@ -203,9 +210,8 @@ void origins_free(origins *from)
     *from = (origins){0};
 }
 
-bool is_header(const symbols *session, const char *name)
+static bool has_header(const names *known, const char *name)
 {
-    const names *known = symbols_headers((symbols *)(uintptr_t)session);
     size_t size = strlen(name);
     for (size_t i = 0; i < known->count; i++) {
         size_t path = strcspn(known->items[i], "\n");
@@ -214,4 +220,10 @@ bool is_header(const symbols *session, const char *name)
             return true;
     }
     return false;
+}
+
+bool is_header(const symbols *session, const char *name)
+{
+    symbols *s = (symbols *)(uintptr_t)session;
+    return has_header(symbols_headers(s, false), name) || has_header(symbols_headers(s, true), name);
 }

@@ -22,7 +22,7 @@ struct symbols {
     size_t count, capacity, dropped;
     named_link *links;
     size_t link_count, link_capacity;
-    names packing, headers, ended;
+    names packing, headers[2], ended;
 };
 
 static int by_key(const void *a, const void *b)
@@ -55,7 +55,8 @@ void symbols_close(symbols *s)
     }
     free(s->links);
     names_free(&s->packing);
-    names_free(&s->headers);
+    names_free(&s->headers[0]);
+    names_free(&s->headers[1]);
     names_free(&s->ended);
     free(s);
 }
@@ -210,9 +211,9 @@ bool symbols_ended(const symbols *s, const char *name)
     return names_have(&s->ended, name);
 }
 
-names *symbols_headers(symbols *s)
+names *symbols_headers(symbols *s, bool at_ranks)
 {
-    return &s->headers;
+    return &s->headers[at_ranks];
 }
 
 names *symbols_packing(symbols *s)

@@ -76,8 +76,8 @@ const char *symbols_name_of(const symbols *s, const char *link, const char **typ
 /* The `#pragma pack` lines that are in force at the end of the last cell, outermost first. */
 names *symbols_packing(symbols *s);
 
-/* The pieces that the session has from the user's headers: headers.h. */
-names *symbols_headers(symbols *s);
+/* The pieces that the session has from the user's headers, through cells that ran here or on the ranks: headers.h. */
+names *symbols_headers(symbols *s, bool at_ranks);
 
 /* Drops a variable that a change of its type has ended; did one of that name ever end so? */
 void symbols_end(symbols *s, const char *key);

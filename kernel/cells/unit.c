@@ -368,12 +368,14 @@ static void emit_initialiser(writer *w, parsed_item *item)
         text_add(&w->out->source, "kolo_value =");
         add_range(w, one->value, one->value_last,
                   (range_options){.keep_literals = !*storage, .but_first = item->is_array, .name = none});
-        if (one->value == one->value_last) move_to(w, one->value); /* clang misses the value where it should stand */
+        bool ends = one->value_last < w->d->split.tokens.count;
+        if (ends)
+            move_to(w, one->value_last); /* what clang misses in the value, it misses before this comma or semicolon */
         /* asm: the compiler must not know that this writes to a const */
         text_addf(&w->out->source,
                   "%s;%svoid *kolo_place = (void *)&%s; __asm__(\"\" : \"+r\"(kolo_place)); "
                   "__builtin_memcpy(kolo_place, (const void *)&kolo_value, sizeof kolo_value); }\n",
-                  one->value == one->value_last ? "" : "\n", glue_line, name);
+                  ends ? "" : "\n", glue_line, name);
     }
     declaration_free(&taken);
 }

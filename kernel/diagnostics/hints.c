@@ -172,6 +172,10 @@ static char *about_expression(const complaint *c)
         {"int", "this is a type, but a value is needed here; sizeof(int) and (int)x accept a type"},
         {"if", "this is a statement, but a value is needed here; a ? b : c chooses between two values"},
     };
+    char *before = token_here(c, -1, "%") ? token_text(c, -2) : copy_of("");
+    bool percent = isdigit((unsigned char)*before);
+    free(before);
+    if (percent) return copy_of("% is the remainder of a division; C has no percent sign: 55 % is written 55 or 0.55");
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         if (token_here(c, 0, table[i].word)) return copy_of(table[i].say);
     }

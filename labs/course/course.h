@@ -63,20 +63,21 @@ static inline void course_factor(double ratio)
     else printf(factor >= 100 ? "a factor of %.0f.\n" : "a factor of %.2g.\n", factor);
 }
 
+/* Begins the line of a comparison. False if it ends there, because a guess or a result is missing. */
+static inline bool course_comparable(const char *what, bool guessed, double result)
+{
+    printf("%s: ", what);
+    if (!guessed) printf("type your guess in the cell above, run that cell, and run this one again.\n");
+    else if (isnan(result)) printf("there is no result yet. Run the cells above first.\n");
+    return guessed && !isnan(result);
+}
+
 /* Compares a prediction with the result of a measurement or calculation. `tolerance` is relative: 0.2 accepts 20 %
  * above or below the result, 0 only the result itself. With a guess of 0 or NaN nothing was predicted yet, and the
  * result is not shown; with a result of NaN nothing was measured. */
 static inline void course_compare(const char *what, double guess, double result, double tolerance, const char *unit)
 {
-    printf("%s: ", what);
-    if (guess == 0 || isnan(guess)) {
-        printf("type your guess in the cell above, run that cell, and run this one again.\n");
-        return;
-    }
-    if (isnan(result)) {
-        printf("there is no result yet. Run the cells above first.\n");
-        return;
-    }
+    if (!course_comparable(what, guess != 0 && !isnan(guess), result)) return;
     printf("your guess ");
     course_number(guess, unit);
     printf(", result ");
@@ -86,6 +87,15 @@ static inline void course_compare(const char *what, double guess, double result,
     else if (fabs(guess - result) <= tolerance * fabs(result)) printf(": within %.0f %%.\n", 100 * tolerance);
     else if (result == 0 || ratio < 0) printf(": too %s.\n", guess < result ? "low" : "high");
     else course_factor(ratio);
+}
+
+/* Compares a predicted number that names a thing, such as an exit code or one of several ways, with the one that came:
+ * no factor lies between names. `none` is what the guess was before it was typed: 0 or NAN; with NAN, 0 is a guess.
+ * With a result of NaN nothing was measured. */
+static inline void course_choice(const char *what, double guess, double result, double none)
+{
+    if (!course_comparable(what, guess != none && !isnan(guess), result)) return;
+    printf("your guess %g, result %g: %s.\n", guess, result, guess == result ? "right" : "another one");
 }
 
 static inline int course_order(const void *a, const void *b)

@@ -21,17 +21,40 @@ typedef struct lesson_4_result {
     kolo_model *model; /* of the last seed; it belongs to the caller */
 } lesson_4_result;
 
+/* Shows how far a table of several runs has come, which takes half a minute and more. What is printed next takes the
+ * place of the line. */
+static inline void lesson_4_show(const lesson_4_result *r, int seed, const char *what)
+{
+    char line[64];
+    snprintf(line, sizeof line, "%s: seed %d %s", r->name, seed, what);
+    printf("%-64s\r", line);
+    fflush(stdout);
+}
+
 /* The model of the next seed takes the place of the last seed's. */
 static inline void lesson_4_renew(lesson_4_result *r, kolo_model *model)
 {
     kolo_model_free(&r->model);
     r->model = model;
+    lesson_4_show(r, r->seeds + 1, "trains");
+}
+
+/* A training that failed or was stopped has no accuracy to compare, and neither has the mean of the seeds. */
+static inline void lesson_4_add_none(lesson_4_result *r)
+{
+    int s = r->seeds++;
+    r->loss[s] = r->trained[s] = r->tested[s] = r->rate[s] = NAN;
+    for (int e = 0; e < LESSON_4_EPOCHS_MAX; e++) r->curve[e] = NAN;
 }
 
 /* Adds the run of a further seed. */
 static inline void lesson_4_add(lesson_4_result *r, const kolo_history *history)
 {
-    if (!history || r->seeds >= LESSON_4_SEEDS_MAX) return;
+    if (r->seeds >= LESSON_4_SEEDS_MAX) return;
+    if (!history || history->stopped || history->epochs < 1) {
+        lesson_4_add_none(r);
+        return;
+    }
     double rates[LESSON_4_EPOCHS_MAX];
     int epochs = history->epochs < LESSON_4_EPOCHS_MAX ? history->epochs : LESSON_4_EPOCHS_MAX, s = r->seeds++;
     const kolo_epoch *last = &history->epoch[history->epochs - 1];
@@ -46,6 +69,7 @@ static inline void lesson_4_add(lesson_4_result *r, const kolo_history *history)
         r->curve[e] = (r->curve[e] * s + history->epoch[e].val_accuracy) / (s + 1);
     }
     r->rate[s] = epochs > 1 ? course_median(rates + 1, epochs - 1) : rates[0];
+    lesson_4_show(r, r->seeds, "has trained");
 }
 
 /* Student's t for a difference of two means of n runs each, two-sided, 95 %. */
@@ -68,8 +92,17 @@ static inline void lesson_4_head(void)
     printf("mean ± deviation of the seeds  updates   loss  trained          tested           images/s\n");
 }
 
+/* Does a seed lack a result? It says so, if one does. */
+static inline bool lesson_4_lacks(const lesson_4_result *r)
+{
+    bool lacks = isnan(course_mean(r->tested, r->seeds));
+    if (lacks) printf("%-30s stopped before all seeds had trained: run its cell again.\n", r->name);
+    return lacks;
+}
+
 static inline void lesson_4_row(const lesson_4_result *r)
 {
+    if (lesson_4_lacks(r)) return;
     printf("%-30s %7d  %.3f  %.3f ± %.3f    %.3f ± %.3f  %9.0f\n", r->name, r->updates, course_mean(r->loss, r->seeds),
            course_mean(r->trained, r->seeds), course_deviation(r->trained, r->seeds), course_mean(r->tested, r->seeds),
            course_deviation(r->tested, r->seeds), course_median(r->rate, r->seeds));
@@ -78,6 +111,7 @@ static inline void lesson_4_row(const lesson_4_result *r)
 /* Says what the seeds allow to say about the test accuracies of a and b. */
 static inline void lesson_4_say(const lesson_4_result *a, const lesson_4_result *b)
 {
+    if (lesson_4_lacks(a) || lesson_4_lacks(b)) return;
     int n = a->seeds < b->seeds ? a->seeds : b->seeds, sign = lesson_4_compare(a->tested, b->tested, n);
     double points = 100 * (course_mean(a->tested, n) - course_mean(b->tested, n));
     printf("tested, \"%s\" against \"%s\": %+.1f points, %s\n", a->name, b->name, points,
@@ -86,10 +120,13 @@ static inline void lesson_4_say(const lesson_4_result *a, const lesson_4_result 
                       : "lower than the noise allows");
 }
 
-/* The number of the result with the best mean test accuracy, from 1, and a sentence whether it is clearly the best. */
-static inline int lesson_4_best(const lesson_4_result *const *results, int count)
+/* The number of the result with the best mean test accuracy, from 1, and a sentence whether it is clearly the best. NaN
+ * if a result is missing. */
+static inline double lesson_4_best(const lesson_4_result *const *results, int count)
 {
     int best = 0, second = -1;
+    for (int i = 0; i < count; i++)
+        if (lesson_4_lacks(results[i])) return NAN;
     for (int i = 1; i < count; i++)
         if (course_mean(results[i]->tested, results[i]->seeds) >
             course_mean(results[best]->tested, results[best]->seeds))
@@ -105,14 +142,6 @@ static inline int lesson_4_best(const lesson_4_result *const *results, int count
     printf("Best on the test images: %d, %s%s%s.\n", best + 1, results[best]->name,
            clear ? "" : "; within the noise of the next one, ", clear ? "" : results[second]->name);
     return best + 1;
-}
-
-/* Compares a predicted choice, of which each number names another thing, with the one that was measured. */
-static inline void lesson_4_choice(const char *what, double guess, int best)
-{
-    if (guess == 0 || isnan(guess))
-        printf("%s: type your guess in the cell above, run that cell, and run this one again.\n", what);
-    else printf("%s: your guess %g, measured %d: %s.\n", what, guess, best, guess == best ? "right" : "another one");
 }
 
 static inline void lesson_4_published_gap(void)
@@ -260,6 +289,18 @@ static inline int lesson_4_warm_kind(const double *rates, double rate, int over,
     return -1;
 }
 
+/* Where rates of an unknown kind leave the right ones. */
+static inline const char *lesson_4_warm_place(const double *rates, double rate, int over, int n)
+{
+    int e = 0;
+    while (e < LESSON_4_CHECKED - 1 && fabs(rates[e] - lesson_4_warm_rate(0, e, rate, over, n)) < 1e-6) e++;
+    return e == 0 ? "Epoch 0 has another rate: the straight line begins at number[0] / number[2]."
+           : e < over
+               ? "Epoch 0 is right. From there the rates lie on a straight line, which reaches number[0] at epoch "
+                 "number[1]."
+               : "The warm-up is right. The rates after it are not: they have to be number[0].";
+}
+
 /* Checks exercise 4.a with two warm-ups. */
 static inline void lesson_4_check_warmup(lesson_4_warmup make)
 {
@@ -281,7 +322,8 @@ static inline void lesson_4_check_warmup(lesson_4_warmup make)
         if (kind == 0) continue;
         course_check("4.a", false, "Epoch 0 expects %.4f, epoch %d and later %.4f. %s", cases[c].rate / cases[c].n,
                      cases[c].over, cases[c].rate,
-                     kind > 0 ? lesson_4_warm_mistake[kind] : "The rates between have to lie on a straight line.");
+                     kind > 0 ? lesson_4_warm_mistake[kind]
+                              : lesson_4_warm_place(rates, cases[c].rate, cases[c].over, cases[c].n));
         return;
     }
     course_check("4.a", true, " ");

@@ -34,6 +34,7 @@ static inline void lesson_4_put_series(lesson_4_text *t, const double *values, i
                                        const char *colour)
 {
     double mean = course_mean(values, n), deviation = n > 1 ? course_deviation(values, n) : 0;
+    if (isnan(mean)) return; /* a seed was stopped */
     double x = lesson_4_x(mean, from, to), low = lesson_4_x(mean - deviation, from, to),
            high = lesson_4_x(mean + deviation, from, to);
     lesson_4_put(t, "<line x1='%.1f' y1='%.1f' x2='%.1f' y2='%.1f' stroke='%s' stroke-width='3'/>", low, y, high, y,

@@ -180,7 +180,8 @@ static inline void lesson_5_hidden(double plain, double synchronous, double queu
 
 enum { LESSON_5_EPOCHS = 16 };
 
-/* A training's losses after each epoch, against the seconds and the updates until then. */
+/* A training's losses after each epoch, against the seconds and the updates until then. Empty if it failed or was
+ * stopped. */
 typedef struct lesson_5_curve {
     int count;
     double seconds[LESSON_5_EPOCHS], updates[LESSON_5_EPOCHS], loss[LESSON_5_EPOCHS];
@@ -190,7 +191,8 @@ static inline lesson_5_curve lesson_5_curve_of(const kolo_history *history)
 {
     lesson_5_curve curve = {0};
     double seconds = 0, updates = 0;
-    for (int e = 0; history && e < history->epochs && e < LESSON_5_EPOCHS; e++) {
+    bool whole = history && !history->stopped; /* else its seconds would look like those of a fast training */
+    for (int e = 0; whole && e < history->epochs && e < LESSON_5_EPOCHS; e++) {
         curve.seconds[e] = seconds += history->epoch[e].seconds;
         curve.updates[e] = updates += history->epoch[e].steps;
         curve.loss[e] = history->epoch[e].loss;
@@ -201,7 +203,7 @@ static inline lesson_5_curve lesson_5_curve_of(const kolo_history *history)
 
 static inline void lesson_5_curve_row(const char *name, const lesson_5_curve *c)
 {
-    if (c->count == 0) printf("%-34s failed\n", name);
+    if (c->count == 0) printf("%-34s failed or was stopped: run this cell again\n", name);
     else
         printf("%-34s %6.2f s %6.0f updates   loss %.3f\n", name, c->seconds[c->count - 1], c->updates[c->count - 1],
                c->loss[c->count - 1]);

@@ -126,7 +126,8 @@ static inline void lesson_6_read(int train, int test)
 }
 
 typedef struct lesson_6_score {
-    double f1, accuracy, loss, seconds; /* of the test rows; of the training. NaN: the training failed */
+    double f1, accuracy, loss, seconds; /* of the test rows; of the training. NaN: the training failed or was
+                                        stopped */
     uint64_t checksum; /* of the weights; 0: the training failed */
 } lesson_6_score;
 
@@ -136,7 +137,7 @@ static inline lesson_6_score lesson_6_fit(kolo_model *model, int batch, int epoc
     lesson_6_score score = {NAN, NAN, NAN, NAN, 0};
     const kolo_history *h =
         kolo_fit(model, lesson_6_data.train, .epochs = epochs, .batch_size = batch, .verbose = KOLO_NONE);
-    if (h) {
+    if (h && !h->stopped) {
         kolo_scores s = kolo_evaluate(model, lesson_6_data.test);
         score =
             (lesson_6_score){kolo_scores_get(&s, "f1_score_weighted"), s.accuracy, s.loss, 0, course_checksum(model)};
@@ -213,6 +214,11 @@ static inline void lesson_6_ranking(const lesson_6_trainer *trainers)
 {
     const lesson_6_trainer *order[LESSON_6_TRAINERS];
     for (int i = 0; i < LESSON_6_TRAINERS; i++) {
+        if (!isnan(course_mean(trainers[i].f1, LESSON_6_SEEDS))) continue;
+        printf("The trainer %s has no result: run the cell with the trainers again.\n", trainers[i].name);
+        return;
+    }
+    for (int i = 0; i < LESSON_6_TRAINERS; i++) {
         int at = i;
         double mean = course_mean(trainers[i].f1, LESSON_6_SEEDS);
         for (; at > 0 && course_mean(order[at - 1]->f1, LESSON_6_SEEDS) < mean; at--) order[at] = order[at - 1];
@@ -273,14 +279,17 @@ static inline lesson_6_map map_of(kolo_strategy strategy)
 /* Compares a guess of the fewest workers whose accuracy with a window is below `least`. */
 static inline void map_compare(const lesson_6_map *map, int window, double least, int guess)
 {
+    bool measured = false;
     for (int r = 0; r < MAP_ROWS; r++) {
         for (int k = 0; k < MAP_COLUMNS; k++) {
+            measured |= map_windows[k] == window && !isnan(map->accuracy[r][k]);
             if (map_windows[k] != window || !(map->accuracy[r][k] < least)) continue;
             lesson_6_compare("Workers from which the accuracy is too low:", guess, map_workers[r]);
             return;
         }
     }
-    printf("With a window of %d, no accuracy in this map is below %g.\n", window, least);
+    if (!measured) printf("This map has no accuracy with a window of %d.\n", window);
+    else printf("With a window of %d, no accuracy in this map is below %g.\n", window, least);
 }
 
 /* The background of a cell: from red (0.5 or below) to green (0.65 or above); grey where nothing was measured. */

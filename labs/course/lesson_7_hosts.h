@@ -102,6 +102,12 @@ static inline const char *lesson_7_mistake(const float seen[LESSON_7_ALL])
 static inline bool lesson_7_judge(const float seen[LESSON_7_ALL], const char *error, double crossed)
 {
     const char *mistake = lesson_7_mistake(seen);
+    if (strstr(error, "has waited") && seen[0] == 21845 && !mistake)
+        return course_check("7.c", false,
+                            "The sum of one float was right; with a long array two ranks wait for each other. A send "
+                            "of a "
+                            "long array ends when the other rank receives: both leaders must not send first. %s",
+                            error);
     if (strstr(error, "has waited"))
         return course_check("7.c", false, "Two ranks wait for each other, or for a message that nobody sends. %s",
                             error);

@@ -29,7 +29,7 @@ __attribute__((format(printf, 3, 4))) static inline bool course_check(const char
     return false;
 }
 
-#define COURSE_COLUMNS       100
+#define COURSE_COLUMNS       96 /* JupyterLab breaks a longer line where its own width ends, within words, too */
 #define COURSE_HINTS         3
 #define COURSE_EXERCISES_MAX 16
 

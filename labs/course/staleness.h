@@ -76,10 +76,10 @@ static inline int order_of(const recorded_order *order, int worker, double *mean
 static inline double order_shares(const recorded_order *order)
 {
     double share = NAN;
-    for (int w = 0; w < order->workers; w++) {
+    for (int w = 0; w < order->workers && order->count; w++) {
         double mean, median;
         int updates = order_of(order, w, &mean, &median);
-        share = order->count ? 100. * updates / order->count : NAN;
+        share = 100. * updates / order->count;
         printf("worker %d: %5d updates, %4.1f %% of all; median staleness %.0f\n", w, updates, share, median);
     }
     return share;

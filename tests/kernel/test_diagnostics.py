@@ -48,6 +48,8 @@ MISTAKES = [
     ('char word0[3] = "abc";', ["1:17: warning: the array has no room", "hint: a string needs one char more"]),
     ("float comma = 3,14;", ["hint: numbers have a decimal point, not a comma: 3.14"]),
     ("double points = 3.14.15;", ["hint: a number has one decimal point"]),
+    ('double share = 55%, other = 0.5;\nprintf("%g", share);', ["1:19: error: expected expression", "hint: % is the remainder", "!2:1"]),
+    ('double last_share = 98%;\nprintf("x");', ["1:24: error: expected expression", "C has no percent sign", "!2:1"]),
     ("[1, 2, 3]", ["hint: C has no such lists"]),
     ("int listed[3];\nlisted = {1, 2, 3};", ["2:10: error: expected expression", "hint: values in braces can only"]),
     ("int octal = 08;", ["hint: a number that begins with 0 is octal"]),
@@ -279,3 +281,14 @@ def test_a_textbook_s_program_is_met_with_silence(kernel, name):
     call = "main(1, (char *[]){NULL})" if "argc" in program else "main()"
     cell = kernel.run(program + f"\n{call};")
     assert (cell.status, COLOUR.sub("", cell.stderr)) == ("ok", ""), cell.error
+
+
+def test_after_a_restart_in_the_middle_of_a_notebook_the_cells_above_are_named():
+    kernel = Kernel()
+    try:
+        words = said(kernel, "double wanted = sum_of(values, 3) + offset;\nvalues")
+        assert words.count("hint: no cell has run since the kernel started: if a cell above defines this, run that cell first") == 1
+        assert "since the kernel started" not in said(kernel, "offset")
+        assert "since the kernel started" not in said(kernel, "%%run\nint main(void) { return offset; }")
+    finally:
+        kernel.close()

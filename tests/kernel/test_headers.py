@@ -58,3 +58,17 @@ def test_a_headers_variables_have_their_values_again(kernel, loss):
     kernel.run(loss)
     assert kernel.run('#include "mine.h"\nnext() + MINE').value == "13"
     assert kernel.run('#include "mine.h"\nnext()').value == "11", "included once more, it keeps its values"
+
+
+def test_a_header_that_only_the_ranks_had_is_defined_here_with_its_values(kernel):
+    write(kernel, "mine.h", "#ifndef MINE\n#define MINE\nstatic const int table[2] = {1, 2};\nstatic int counter = 7;\n"
+                            "static inline int sum(void) { return table[1] + counter; }\n#endif")
+    kernel.run("%ranks 2")
+    assert kernel.run('%%ranks\n#include "mine.h"\nsum()').value == "[0,1] 9"
+    assert kernel.run("%%ranks\ncounter = 50 + table[0]; sum()").value == "[0,1] 53"
+    here = kernel.run('#include "mine.h"\nsum()')
+    assert here.value == "9" and "set by" not in here.stderr
+    assert kernel.run('#include "mine.h"\ncounter = 20; sum()').value == "22"
+    assert kernel.run('#include "mine.h"\nsum()').value == "22"  # included before: nothing is defined again
+    assert kernel.run("%%ranks\nsum()").value == "[0,1] 53"
+    assert kernel.run('%%ranks\n#include "mine.h"\nsum()').value == "[0,1] 53"

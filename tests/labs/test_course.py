@@ -63,6 +63,7 @@ def test_a_lesson_begins_with_what_computes_here(out, folder):
     ("2048", "1600", "too high, by a factor of 1.3."),
     ("0", "100", "rate: type your guess in the cell above"), ("NAN", "100", "type your guess"),
     ("5", "NAN", "rate: there is no result yet"), ("-1", "2", "too low."), ("1", "0", "too high."),
+    ("1.30", "1.0", "too high, by a factor of 1.3."), ("97", "98000", "too low, by a factor of 1010."),
     ("486914", "486914", "486914 images/s, result 486914 images/s: right.")])  # fmt: skip
 def test_a_prediction_is_compared(out, guess, result, said):
     assert said in out(f'course_compare("rate", {guess}, {result}, 0.2, "images/s");')
@@ -70,6 +71,16 @@ def test_a_prediction_is_compared(out, guess, result, said):
 
 def test_a_near_miss_is_told_in_percent(out):
     assert out('course_compare("messages", 2048, 2046, 0, "");').endswith("2046: too high, by 0.098 %.\n")
+
+
+@pytest.mark.parametrize("guess, result, none, said", [
+    ("5", "5", "0", "your guess 5, result 5: right."), ("9", "137", "NAN", "your guess 9, result 137: another one."),
+    ("0", "137", "NAN", "your guess 0, result 137: another one."), ("0", "3", "0", "type your guess"),
+    ("NAN", "3", "NAN", "type your guess"), ("3", "NAN", "0", "there is no result yet")])  # fmt: skip
+def test_a_choice_is_right_or_another_one(out, guess, result, none, said):
+    """The numbers name things, so that no factor is between them."""
+    shown = out(f'course_choice("code", {guess}, {result}, {none});')
+    assert shown.startswith("code: ") and said in shown and "factor" not in shown
 
 
 def test_a_result_is_not_shown_before_it_is_predicted(out):
@@ -109,6 +120,15 @@ def test_hints_become_stronger(out):
     assert out('course_hint("9.a");') == out('course_hint("9.a");') == "Hint 3 of 3 for 9.a:\nAdd them.\n"
     assert "b1" in out('course_hint("9.b");')
     assert "Run the first cell" in out('course_hint("9.z");')
+
+
+def test_a_long_text_breaks_between_words(out):
+    """JupyterLab would break it within one."""
+    text = " ".join(f"word{i}" for i in range(60))
+    out(f'course_hints("9.c", "{text}", "b", "c"); course_hints("9.d", "{"x" * 120}", "b", "c");')
+    lines = out('course_hint("9.c");').splitlines()[1:-1]
+    assert " ".join(lines) == text and max(map(len, lines)) <= 96 and len(lines) == 5
+    assert out('course_hint("9.d");').splitlines()[1] == "x" * 120
 
 
 def test_a_check_that_fails_records_nothing(out, progress):

@@ -59,6 +59,9 @@ WARMUPS = [
     ("stops early", "if (epoch >= over) return; rate *= 1 / n + (1 - 1 / n) * epoch / over;", "stays at that of its last epoch"),
     ("twice divided", "if (epoch < over) rate *= (1 / n + (1 - 1 / n) * epoch / over) / n;", "divided by the devices twice"),
     ("a parabola", "if (epoch < over) rate *= 1 / n + (1 - 1 / n) * epoch * epoch / over / over;", "on a straight line"),
+    ("from 0 without end", "rate *= epoch / over;", "Epoch 0 has another rate"),
+    ("too steep", "if (epoch < over) rate = rate / n + rate * epoch / over; else rate *= 0.9;", "reaches number[0] at epoch"),
+    ("a fall", "rate = epoch < over ? rate / n + (rate - rate / n) * epoch / over : rate / 2;", "The warm-up is right."),
 ]  # fmt: skip
 
 
@@ -174,11 +177,24 @@ def test_a_difference_within_the_noise_is_said_to_be(out):
     assert "2, near; within the noise of the next one, a." in out("lesson_4_best(two, 2);")
 
 
-def test_a_choice_is_right_or_another_one(out):
-    """The numbers name things, so that no factor is between them."""
-    said = out('lesson_4_choice("the best", 5, 5); lesson_4_choice("the best", 3, 5); lesson_4_choice("the best", 0, 5);')
-    assert "your guess 5, measured 5: right." in said and "your guess 3, measured 5: another one." in said
-    assert "type your guess" in said.splitlines()[2] and "measured" not in said.splitlines()[2] and "factor" not in said
+def test_a_seed_that_was_stopped_has_no_result(kernel, out):
+    """Its numbers, and those of the mean, would look like a measurement."""
+    out(RESULTS + "kolo_epoch passed = {.steps = 7, .loss = 1, .accuracy = .6, .val_accuracy = .5, .images_per_second = 9};\n"
+                  "kolo_history whole = {.epochs = 1, .epoch = &passed}, part = {.epochs = 1, .epoch = &passed, .stopped = true};\n"
+                  'kolo_history begun = {.stopped = true}; lesson_4_result r[3] = {{"whole"}, {"part"}, {"none"}};')
+    said = out("lesson_4_renew(&r[0], NULL); lesson_4_add(&r[0], &whole); lesson_4_add(&r[0], &whole); lesson_4_row(&r[0]);")
+    shown = [line.rstrip() for line in said.split("\r")]
+    assert shown[:3] == ["whole: seed 1 trains", "whole: seed 1 has trained", "whole: seed 2 has trained"]
+    assert "0.500 ± 0.000" in shown[3]
+    assert "0.5" not in out("lesson_4_add(&r[1], &whole); lesson_4_add(&r[1], &part); lesson_4_row(&r[1]);")
+    for history in "&begun", "NULL":
+        out(f'r[2] = (lesson_4_result){{"none"}}; lesson_4_add(&r[2], {history});')
+        assert out("lesson_4_row(&r[2]);") == f"{'none':30} stopped before all seeds had trained: run its cell again.\n"
+    assert "noise" not in out("lesson_4_say(&r[2], &a); lesson_4_say(&a, &r[1]);")
+    best = out('const lesson_4_result *mixed[] = {&a, &r[2]}; printf("%g", lesson_4_best(mixed, 2));')
+    assert "Best on" not in best and best.endswith("nan")
+    picture = kernel.run('lesson_4_plot("a title", mixed, 2);').displays[0][1]["data"]["image/svg+xml"]
+    assert "nan" not in picture and picture.count("<circle") == 6
 
 
 def test_the_trend_of_the_noise_scale(out):

@@ -130,6 +130,18 @@ def test_a_right_server(kernel):
     assert check_server(kernel, poll + UPDATE + ANSWER.replace("sender.from", "from"), WORKER) == "[0] Exercise 5.b: passed.\n"
 
 
+def test_a_training_that_was_stopped_has_no_curve(kernel):
+    """The seconds until the stop would look like those of a fast one."""
+    outcome = kernel.run("kolo_epoch epoch = {.steps = 5, .loss = 2, .seconds = 3};\n"
+                         "kolo_history h = {.epochs = 1, .epoch = &epoch}; lesson_5_curve whole = lesson_5_curve_of(&h);\n"
+                         "h.stopped = true; lesson_5_curve part = lesson_5_curve_of(&h); recorded_order none = {.workers = 4};\n"
+                         'lesson_5_curve_row("a", &whole); lesson_5_curve_row("b", &part);\n'
+                         'printf("%g %g %g\\n", lesson_5_total(&whole), lesson_5_total(&part), order_shares(&none));')
+    rows = outcome.stdout.splitlines()
+    assert "3.00 s      5 updates" in rows[0] and "was stopped: run this cell again" in rows[1], outcome.error
+    assert rows[2:] == ["3 nan nan"]
+
+
 EVENTS = [(1005, "forward", 1), (1005, "step", 4), (1005, "input", 1), (1001, "input", 3), (1006, "input", 4), (1006, "step", 9)]
 
 

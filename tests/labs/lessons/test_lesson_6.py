@@ -97,6 +97,22 @@ def test_a_comparison_without_a_guess_hides_what_came(kernel):
     assert kernel.run('lesson_6_compare("Workers:", 2, 3);').stdout == "Workers: 3. Your guess of 2 is too low.\n"
 
 
+def test_a_trainer_without_a_result_is_not_ranked(kernel):
+    trainers = ("lesson_6_trainer five[5] = {{.name = \"p\"}, {.name = \"q\"}, {.name = \"r\", .f1 = {0.5, 0.6, NAN}},"
+                "{.name = \"s\"}, {.name = \"t\"}};\n")
+    said = kernel.run(trainers + "lesson_6_ranking(five);").stdout
+    assert said == "The trainer r has no result: run the cell with the trainers again.\n"
+    assert "here:      p ~ q ~ r ~ s ~ t" in kernel.run("five[2].f1[0] = five[2].f1[1] = five[2].f1[2] = 0;"
+                                                        "lesson_6_ranking(five);").stdout
+
+
+def test_a_map_without_a_window_says_so(kernel):
+    said = kernel.run("lesson_6_map map; for (int r = 0; r < MAP_ROWS; r++) for (int k = 0; k < MAP_COLUMNS; k++)"
+                      "map.accuracy[r][k] = k == 2 ? NAN : 0.7;\nmap_compare(&map, 15, 0.6, 4); map_compare(&map, 30, 0.6, 4);")
+    assert said.stdout.splitlines() == ["This map has no accuracy with a window of 15.",
+                                        "With a window of 30, no accuracy in this map is below 0.6."]
+
+
 def check_server(kernel, code):
     outcome = kernel.run(SERVE.format(code))
     assert outcome.error == "", outcome.error

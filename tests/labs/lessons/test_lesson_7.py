@@ -105,6 +105,7 @@ REDUCES = [
     (GATHER + BOTH + SHARE + "for (int64_t i = 0; i < count; i++) values[i] /= 8;\n", "That is the mean"),
     (FLAT, "got 8.00: only the leaders may send"),
     (GATHER + EXCHANGE.replace("host_send(values, count, 4);", "") + SHARE, "Two ranks wait for each other"),
+    (GATHER + BOTH.replace("if (rank) host_send", "if (1) host_send") + SHARE, "both leaders must not send first"),
     (FLAT.replace("host_send", "kolo_send").replace("host_receive", "kolo_receive"), "host_send() carried nothing"),
     (GATHER + BOTH + SHARE, "Exercise 7.c: passed."),
     (GATHER + EXCHANGE + SHARE, "Exercise 7.c: passed."),
