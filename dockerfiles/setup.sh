@@ -35,7 +35,15 @@ check() {
     ((${#absent[@]} == 0)) || fail "the build needs ${absent[*]}: run 'make setup', which installs what is missing."
 }
 
-packages() { install_missing 'to build' 'to run' 'to test and to develop'; }
+# KOLO_PACKAGES says which parts of the list, with a comma between two: an image leaves out what is for tests alone.
+packages() {
+    local part parts
+    IFS=, read -r -a parts <<<"${KOLO_PACKAGES:-to build,to run,to test and to develop}"
+    for part in "${parts[@]}"; do
+        [[ -n $(listed "$part") ]] || fail "KOLO_PACKAGES names parts of $lists/packages.txt ('to build,to run'), got '$part'."
+    done
+    install_missing "${parts[@]}"
+}
 
 # The packages of these parts of the list that are missing.
 install_missing() {
