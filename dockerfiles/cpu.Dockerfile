@@ -14,7 +14,7 @@ WORKDIR /kolo
 # What changes seldom comes first, so that a change of the source rebuilds only the last layer.
 ENV KOLO_PACKAGES="to build,to run"
 COPY dockerfiles/setup.sh dockerfiles/packages.txt dockerfiles/
-RUN dockerfiles/setup.sh packages && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*
+RUN dockerfiles/setup.sh packages && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 COPY dockerfiles/requirements.txt dockerfiles/jupyterlab.json dockerfiles/
 RUN dockerfiles/setup.sh venv && rm -rf /root/.cache
 
