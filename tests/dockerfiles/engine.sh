@@ -80,7 +80,7 @@ buildah_run() {
     exit "$status"
 }
 buildah_inspect() { own inspect --type image --format '{{json .Docker.Config}}' "localhost/$1"; }
-buildah_size() { own images --json "localhost/$1" | sed -n 's/.*"size": "\(.*\)".*/\1/p' | numfmt --from=si --suffix=B | tr -d ' B'; }
+buildah_size() { own images --json "localhost/$1" | sed -n 's/.*"size": "\(.*\)".*/\1/p' | tr -d ' B' | numfmt --from=si; }
 buildah_remove() {
     local image
     for image; do own rmi --force "localhost/$image"; done
