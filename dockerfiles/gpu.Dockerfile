@@ -29,7 +29,8 @@ WORKDIR /kolo
 # What changes seldom comes first, so that a change of the source rebuilds only the last layers.
 ENV KOLO_PACKAGES="to build,to run"
 COPY dockerfiles/setup.sh dockerfiles/packages.txt dockerfiles/
-RUN dockerfiles/setup.sh packages && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
+# clang's own archives, 300 MB, are for who builds another clang.
+RUN dockerfiles/setup.sh packages && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /usr/lib/llvm-19/lib/*.a
 COPY dockerfiles/requirements.txt dockerfiles/jupyterlab.json dockerfiles/
 RUN dockerfiles/setup.sh venv && rm -rf /root/.cache
 COPY --from=toolkit /toolkit /usr/local/cuda
@@ -51,7 +52,7 @@ RUN make setup && make cuda \
     && useradd --uid 1000 --home-dir /home/learner --no-create-home --shell /bin/bash learner \
     && mkdir -m 1777 /home/learner \
     && find . \( -path ./.venv -o -path ./.cuda \) -prune -o -exec chmod a+rwX {} +
-ENV HOME=/home/learner IP=0.0.0.0 PORT=8888 NO_BROWSER=1
+ENV HOME=/home/learner LANG=C.UTF-8 PATH=/kolo/build/bin:/kolo/.venv/bin:$PATH IP=0.0.0.0 PORT=8888 NO_BROWSER=1
 USER 1000
 EXPOSE 8888
 CMD ["dockerfiles/lab.sh"]

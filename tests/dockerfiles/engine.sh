@@ -79,7 +79,7 @@ buildah_run() {
         own run --isolation chroot ${user:+--user "$user"} "$container" -- "$@"' run "$user" "$@" || status=$?
     exit "$status"
 }
-buildah_inspect() { own inspect --type image --format '{{json .Docker.Config}}' "localhost/$1"; }
+buildah_inspect() { own inspect --type image "localhost/$1" | python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)["Docker"]["config"]))'; }
 buildah_size() { own images --json "localhost/$1" | sed -n 's/.*"size": "\(.*\)".*/\1/p' | tr -d ' B' | numfmt --from=si; }
 buildah_remove() {
     local image
