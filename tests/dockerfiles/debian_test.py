@@ -9,7 +9,7 @@ from workshop import BUILD, ROOT, run
 
 HERE = ROOT / "tests/dockerfiles"
 PACKAGES = {"kolo-kernel", "kolo-lessons", "kolorun", "libkolo", "libkolo-dev"}
-slow = [pytest.mark.long("packages are built, and a Debian is made"),
+slow = [pytest.mark.long("packages are built, and a Debian is made"), pytest.mark.timeout(3600),
         pytest.mark.skipif(not os.environ.get("KOLO_SLOW"), reason="KOLO_SLOW=1 builds packages, and installs them in a bare Debian"),
         pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a Debian in a folder")]
 

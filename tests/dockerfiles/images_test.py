@@ -20,7 +20,7 @@ def why_not():
     return found.returncode != 0 and found.stderr.strip()
 
 
-pytestmark = [pytest.mark.long("images are built"), pytest.mark.skipif(bool(why_not()), reason=str(why_not()))]
+pytestmark = [pytest.mark.long("images are built"), pytest.mark.timeout(7200), pytest.mark.skipif(bool(why_not()), reason=str(why_not()))]
 
 
 def engine(*words, limit=600):
