@@ -42,15 +42,15 @@ MPI_CALLS(CALL)
 #define CALL(name)                                                                                                     \
     __asm__(".pushsection .bss\n .balign 8\n .Lslot_" #name ": .skip 8\n .popsection\n"                                \
             ".pushsection .rodata\n .Lname_" #name ": .asciz \"PMPI_" #name "\"\n .popsection\n"                       \
-            ".pushsection .text\n .balign 4\n .globl MPI_" #name "\n .type MPI_" #name ", @function\n"                \
+            ".pushsection .text\n .balign 4\n .globl MPI_" #name "\n .type MPI_" #name ", @function\n"                 \
             "MPI_" #name ":\n .cfi_startproc\n"                                                                        \
             " adrp x16, .Lslot_" #name "\n ldr x16, [x16, :lo12:.Lslot_" #name "]\n cbnz x16, 1f\n"                    \
-            " stp x29, x30, [sp, -80]!\n .cfi_def_cfa_offset 80\n .cfi_offset 29, -80\n .cfi_offset 30, -72\n"        \
-            " mov x29, sp\n stp x0, x1, [sp, 16]\n stp x2, x3, [sp, 32]\n stp x4, x5, [sp, 48]\n"                     \
+            " stp x29, x30, [sp, -80]!\n .cfi_def_cfa_offset 80\n .cfi_offset 29, -80\n .cfi_offset 30, -72\n"         \
+            " mov x29, sp\n stp x0, x1, [sp, 16]\n stp x2, x3, [sp, 32]\n stp x4, x5, [sp, 48]\n"                      \
             " stp x6, x7, [sp, 64]\n adrp x0, .Lname_" #name "\n add x0, x0, :lo12:.Lname_" #name "\n"                 \
-            " adrp x1, .Lslot_" #name "\n add x1, x1, :lo12:.Lslot_" #name "\n bl mpi_find\n mov x16, x0\n"           \
-            " ldp x0, x1, [sp, 16]\n ldp x2, x3, [sp, 32]\n ldp x4, x5, [sp, 48]\n ldp x6, x7, [sp, 64]\n"            \
-            " ldp x29, x30, [sp], 80\n .cfi_restore 29\n .cfi_restore 30\n .cfi_def_cfa_offset 0\n"                   \
+            " adrp x1, .Lslot_" #name "\n add x1, x1, :lo12:.Lslot_" #name "\n bl mpi_find\n mov x16, x0\n"            \
+            " ldp x0, x1, [sp, 16]\n ldp x2, x3, [sp, 32]\n ldp x4, x5, [sp, 48]\n ldp x6, x7, [sp, 64]\n"             \
+            " ldp x29, x30, [sp], 80\n .cfi_restore 29\n .cfi_restore 30\n .cfi_def_cfa_offset 0\n"                    \
             "1: br x16\n .cfi_endproc\n .size MPI_" #name ", . - MPI_" #name "\n .popsection\n");
 MPI_CALLS(CALL)
 #endif

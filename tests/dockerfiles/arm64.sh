@@ -24,7 +24,7 @@ inside() {
         mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" || exit 1
         folder=$1; shift
         exec chroot "$folder" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive HOME=/root \
-            KOLO_BUILD=/kolo/build OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$@"' arm64 "$folder" "$@"
+            KOLO_BUILD=/kolo/build LD_LIBRARY_PATH=/kolo/build/lib OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$@"' arm64 "$folder" "$@"
 }
 
 debian() {
