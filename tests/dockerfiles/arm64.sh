@@ -4,8 +4,9 @@
 #   arm64.sh FOLDER debian                the Debian with what Kolo is built from and runs on; takes half an hour
 #   arm64.sh FOLDER build [TARGET…]       make, here, into FOLDER/kolo/build; default: build
 #   arm64.sh FOLDER run COMMAND [WORD…]   in that Debian, in /kolo
+#   arm64.sh FOLDER kernel FILE           Jupyter's kernel, with this connection file
 set -euo pipefail
-(($# > 1)) || { echo "arm64.sh wants a folder and debian, build or run" >&2; exit 2; }
+(($# > 1)) || { echo "arm64.sh wants a folder and debian, build, run or kernel" >&2; exit 2; }
 folder=$(realpath -m "$1") top=$(realpath "$(dirname "$0")/../..")
 shift
 triplet=aarch64-linux-gnu
@@ -21,10 +22,11 @@ inside() {
     register
     # The mounts are this command's alone, and go with it.
     exec unshare --mount --pid --fork --kill-child bash -c '
-        mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" || exit 1
-        folder=$1; shift
+        mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && mount --rbind /sys "$1/sys" || exit 1
+        mkdir -p "$1$2" && mount --bind "$2" "$1$2" || exit 1 # headers in the build are links to the sources
+        folder=$1; shift 2
         exec chroot "$folder" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive HOME=/root \
-            KOLO_BUILD=/kolo/build LD_LIBRARY_PATH=/kolo/build/lib OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$@"' arm64 "$folder" "$@"
+            KOLO_BUILD=/kolo/build LD_LIBRARY_PATH=/kolo/build/lib OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$@"' arm64 "$folder" "$top" "$@"
 }
 
 debian() {
@@ -52,5 +54,9 @@ shift
 case $command in
 debian | build) "$command" "$@" ;;
 run) inside sh -c 'cd /kolo && exec "$@"' run "$@" ;;
-*) echo "arm64.sh takes debian, build or run" >&2; exit 2 ;;
+kernel)
+    cp "$1" "$folder/tmp/"
+    inside /kolo/build/bin/kolo-kernel -f "/tmp/$(basename "$1")"
+    ;;
+*) echo "arm64.sh takes debian, build, run or kernel" >&2; exit 2 ;;
 esac
