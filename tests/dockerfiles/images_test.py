@@ -65,7 +65,7 @@ def test_the_user_is_not_root(image):
 def test_the_class_has_its_volume_and_tells_its_health(images):
     settings = json.loads(engine("inspect", images[1]))
     assert list(settings["Volumes"]) == ["/kolo/labs"] and settings["Healthcheck"]["Test"][0] == "CMD"
-    assert "KOLO_DATA=/data" in settings["Env"]
+    assert "KOLO_DATA" not in str(settings["Env"]) and engine("run", images[1], "", "readlink", "/home/learner/.cache/kolo").strip() == "/data"
 
 
 def test_there_is_no_network(inside):
