@@ -62,7 +62,7 @@ CELLS = [
     ("int zero = 0; 1 / zero", r"Division by zero at In\[5\]:1"),
     ("__builtin_unreachable();", r"__builtin_unreachable\(\) was reached"),
     ("int *nowhere = 0; *nowhere = 1;", r"Segmentation fault at In\[7\]:1, address 0x0"),
-    ("#include <string.h>\nstrlen(nowhere)", r"Segmentation fault at In\[8\]:2"),
+    ("#include <string.h>\nstrlen((char *)nowhere)", r"Segmentation fault at In\[8\]:2"),
     ("#include <mpi.h>\nint size; MPI_Comm_size(MPI_COMM_WORLD, &size); size", "^1$"),
     ("#include <kolo.h>\nKOLO_VERSION", r"\d+\.\d+\.\d+"),
     ("!uname -m", "aarch64"),

@@ -103,14 +103,23 @@ def test_the_lessons_are_the_learners_to_write_and_the_environment_is_not(inside
                   " && make build >/dev/null && echo built").split() == ["mine", "built"]
 
 
+# Counted in the image, since buildah loses the end of what is longer than a pipe holds.
+LISTED = """
+import json, subprocess
+packages = json.load(open("sbom.spdx.json"))["packages"]
+places = [one["externalRefs"][0]["referenceLocator"] for one in packages]
+print(packages[0]["name"], sum(place.startswith("pkg:deb/") for place in places), subprocess.getoutput("dpkg-query -W | wc -l"))
+print(*[place for place in places if place.startswith("pkg:pypi/")])
+"""
+
+
 def test_what_is_in_the_image_is_listed(images):
-    listed = json.loads(engine("run", images[0], "", "cat", "sbom.spdx.json"))["packages"]
-    places = [one["externalRefs"][0]["referenceLocator"] for one in listed]
-    debian = [place for place in places if place.startswith("pkg:deb/")]
-    assert len(debian) == int(engine("run", images[0], "", "bash", "-c", "dpkg-query -W | wc -l"))
+    first, pypi = engine("run", images[0], "", "python", "-c", LISTED).splitlines()
+    name, listed, installed = first.split()
+    assert name == "kolo" and listed == installed and int(listed) > 100
     pinned = re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "dockerfiles/requirements.txt").read_text(), re.MULTILINE)
     wanted = {f"pkg:pypi/{re.sub('[-_.]+', '-', name).lower()}@{version}" for name, version in pinned}
-    assert wanted and wanted <= set(places) and listed[0]["name"] == "kolo"
+    assert wanted and wanted <= set(pypi.split())
 
 
 def test_tests_alone_need_a_browser(images):
