@@ -14,7 +14,7 @@
 ARG BASE=debian:12
 ARG TOOLKIT=${BASE}
 
-# Of a toolkit, what the build needs and the plugin loads: a fifth of it.
+# Of a toolkit, what the build needs and the plugin loads: less than half of it.
 FROM ${TOOLKIT} AS toolkit
 RUN mkdir /toolkit && if [ -x /usr/local/cuda/bin/nvcc ]; then \
         cp -a /usr/local/cuda/. /toolkit && rm -rf /toolkit/nsight* /toolkit/gds* /toolkit/libnvvp && \
