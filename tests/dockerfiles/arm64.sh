@@ -47,6 +47,8 @@ build() {
     PKG_CONFIG_LIBDIR=$usr/lib/$triplet/pkgconfig:$usr/share/pkgconfig PKG_CONFIG_SYSROOT_DIR=$folder \
         make -C "$top" BUILD="$folder/kolo/build" CUDA_HOME=/none CC="$triplet-gcc --sysroot=$folder" CXX="$triplet-g++ --sysroot=$folder" \
         LLVM="$usr/lib/llvm-19" CFLAGS="-O2 -g -L$usr/lib/$triplet/openmpi/lib" "$@"
+    # There the folder is the root.
+    sed -i "s|$folder/|/|" "$folder/kolo/build/lib/pkgconfig/kolo.pc"
 }
 
 command=$1
