@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The image's contents as an SPDX 2.3 document on stdout: Debian's packages and .venv's, with their versions."""
+"""The image's contents as an SPDX 2.3 document on stdout: Debian's packages, .venv's and .cuda's, with their versions."""
 import datetime
 import json
 import re
@@ -24,10 +24,12 @@ def python():
     pip = TOP / ".venv/bin/pip"
     if not pip.exists():
         sys.exit("kolo: there is no .venv to list: run 'make setup' first.")
-    rows = subprocess.run([pip, "list", "--format=json", "--disable-pip-version-check"], capture_output=True, text=True, check=True)
-    for row in json.loads(rows.stdout):
-        name = re.sub(r"[-_.]+", "-", row["name"]).lower()
-        yield name, row["version"], f"pkg:pypi/{name}@{row['version']}"
+    # CUDA's libraries, where they are from PyPI, lie in a folder of their own.
+    for place in [], ["--path", TOP / ".cuda"]:
+        rows = subprocess.run([pip, "list", "--format=json", "--disable-pip-version-check", *place], capture_output=True, text=True, check=True)
+        for row in json.loads(rows.stdout):
+            name = re.sub(r"[-_.]+", "-", row["name"]).lower()
+            yield name, row["version"], f"pkg:pypi/{name}@{row['version']}"
 
 
 def package(kind, name, version, locator):

@@ -13,10 +13,9 @@ lists=dockerfiles
 
 fail() { echo "kolo: $*" >&2; exit 1; }
 
-# The packages under the heading "# $1" of packages.txt.
+# The packages under the heading "# $1" of packages.txt, or of the list $2.
 listed() {
-    awk -v part="# $1" '/^#/ { inside = $0 == part } !/^#/ && NF && inside { print $1 }' \
-        "$lists/packages.txt"
+    awk -v part="# $1" '/^#/ { inside = $0 == part } !/^#/ && NF && inside { print $1 }' "$lists/${2:-packages.txt}"
 }
 
 # Those of the given packages that dpkg does not know as installed.
@@ -35,7 +34,15 @@ check() {
     ((${#absent[@]} == 0)) || fail "the build needs ${absent[*]}: run 'make setup', which installs what is missing."
 }
 
-packages() { install_missing 'to build' 'to run' 'to test and to develop'; }
+# KOLO_PACKAGES says which parts of the list, with a comma between two: an image leaves out what is for tests alone.
+packages() {
+    local part parts
+    IFS=, read -r -a parts <<<"${KOLO_PACKAGES:-to build,to run,to test and to develop}"
+    for part in "${parts[@]}"; do
+        [[ -n $(listed "$part") ]] || fail "KOLO_PACKAGES names parts of $lists/packages.txt ('to build,to run'), got '$part'."
+    done
+    install_missing "${parts[@]}"
+}
 
 # The packages of these parts of the list that are missing.
 install_missing() {
@@ -105,21 +112,39 @@ put_back() {
     [[ ! -e .venv.old ]] || mv .venv.old .venv
 }
 
+# The packages of cuda.txt for CUDA 12 or 13. A toolkit that is there already, in KOLO_TOOLKIT, is not fetched; CUDNN and
+# NCCL are versions that are wanted instead of the list's.
+cuda_packages() {
+    local major=${CUDA:-13} part
+    [[ $major == 12 || $major == 13 ]] || fail "CUDA is 12 or 13, got '$major'."
+    if [[ ! -x ${KOLO_TOOLKIT:-}/bin/nvcc ]]; then
+        [[ $major == 13 ]] || fail "PyPI has no nvcc of CUDA 12: KOLO_TOOLKIT names a folder that has bin/nvcc (for an image," \
+            "--build-arg TOOLKIT=nvidia/cuda:12.9.1-devel-ubuntu22.04), got '${KOLO_TOOLKIT:-}'."
+        part=$(listed "toolkit of CUDA $major" cuda.txt)
+    elif ! "$KOLO_TOOLKIT/bin/nvcc" --version | grep -q "release $major\."; then
+        fail "$KOLO_TOOLKIT is not CUDA $major: $("$KOLO_TOOLKIT/bin/nvcc" --version | grep -o 'release [0-9.]*')."
+    fi
+    printf '%s\n' ${part:-} $(listed "libraries for CUDA $major" cuda.txt) |
+        sed "${CUDNN:+s/^\(nvidia-cudnn-cu1[23]\)==.*/\1==$CUDNN/;}${NCCL:+s/^\(nvidia-nccl-cu1[23]\)==.*/\1==$NCCL/}"
+}
+
 # .cuda/made-from is written last, as in .venv. The wheels name libraries by their versions alone; a linker wants more.
 cuda() {
-    local log library
+    local log library wanted
     [[ -x .venv/bin/pip ]] || fail "there is no .venv yet: run 'make setup' first, which makes it."
-    ! cmp -s $lists/cuda.txt .cuda/made-from || return 0
+    wanted=$(cuda_packages)
+    [[ $(cat .cuda/made-from 2>/dev/null) != "$wanted" ]] || return 0
     echo "Making .cuda with CUDA's compiler and libraries, 2 GB; this takes some minutes."
     rm -rf .cuda
     log=$(mktemp)
-    if ! .venv/bin/pip install --no-input --no-cache-dir --no-deps --target .cuda -r $lists/cuda.txt >"$log" 2>&1 </dev/null; then
+    if ! .venv/bin/pip install --no-input --no-cache-dir --no-deps --target .cuda $wanted >"$log" 2>&1 </dev/null; then
         fail "pip could not fill .cuda ($(grep -E -o -m 1 'ERROR: .*' "$log" || tail -n 1 "$log")):" \
             "check the network, the disk and pip's settings, then run this again."
     fi
     rm "$log"
     for library in .cuda/nvidia/*/lib/lib*.so.*; do ln -sf "$(basename "$library")" "${library%%.so.*}.so"; done
-    cp $lists/cuda.txt .cuda/made-from
+    if [[ -x .cuda/nvidia/cu13/bin/nvcc ]]; then ln -s nvidia/cu13 .cuda/toolkit; else ln -s "$KOLO_TOOLKIT" .cuda/toolkit; fi
+    echo "$wanted" >.cuda/made-from
 }
 
 # .hub/made-from is written last, as in .venv. JupyterHub starts JupyterLab from the same environment.

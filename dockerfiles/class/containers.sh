@@ -19,6 +19,7 @@ add() {
             more+=(--device "nvidia.com/gpu=$(((number - 1) % gpus))" --ulimit memlock=-1)
         fi
     fi
+    ((debugger == 0)) || more+=(--cap-add SYS_PTRACE)
     [[ -z ${DATA:-} ]] || more+=(--volume "$(realpath "$DATA"):/data:ro")
     # Over --env, not on a command line that every user of the machine can read.
     JUPYTER_TOKEN=$(new_token) \

@@ -362,7 +362,9 @@ static char *link_object(compiler *c, const char *object, char **problem)
     char *library = format_text("%sso", path), *log = format_text("%slog", path);
     names list = {0};
     const char *const start[] = {"ld", "-shared", "--eh-frame-hdr", "-z", "now", "--hash-style=gnu",
+#if defined(__x86_64__) /* elsewhere ld makes none, and knows no such option */
                                  "--no-ld-generated-unwind-info",
+#endif
                                  /* Two mappings a cell, not five: a process may have 65,530. */
                                  "-z", "noseparate-code", "-z", "norelro", "-o", library, object, NULL};
     names_add_words(&list, start);

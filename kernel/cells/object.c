@@ -117,7 +117,8 @@ void stub_of(const char *link, text *into)
 #else
 #error "Kolo's kernel has stubs for x86-64 and aarch64 only"
 #endif
-    static const char head[] = "__asm__(\".pushsection .text\\n.globl \\\"%1$s\\\"\\n.type \\\"%1$s\\\",@function\\n"
+    static const char head[] = "__asm__(\".pushsection .text\\n.balign 4\\n.globl \\\"%1$s\\\"\\n"
+                               ".type \\\"%1$s\\\",@function\\n"
                                "\\\"%1$s\\\":\\n ";
     static const char middle[] =
         "\\n.size \\\"%1$s\\\",.-\\\"%1$s\\\"\\n.globl \\\"%1$s$none\\\"\\n\\\"%1$s$none\\\":\\n" OWN("$none") ":\\n ";

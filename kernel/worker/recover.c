@@ -80,7 +80,7 @@ void leave_refused(int status)
     _exit(128 + SIGABRT);
 }
 
-/* clang's checks end in ud1 with their kind in its operand; that of an index calls checks.c. */
+/* clang's checks end in ud1, on aarch64 in brk, with their kind in its operand; that of an index calls checks.c. */
 enum { TRAP_NONE = -1, TRAP_UNREACHABLE = 1, TRAP_DIVISION = 3 };
 
 static int trap_kind(int number, const ucontext_t *context)
@@ -91,9 +91,9 @@ static int trap_kind(int number, const ucontext_t *context)
                 code[2] == 0xb9 && code[3] == 0x40;
     return trap ? code[4] : TRAP_NONE;
 #else
-    (void)number;
-    (void)context;
-    return TRAP_NONE;
+    uintptr_t at = program_counter(context);
+    uint32_t code = number == SIGTRAP && in_a_file(at) ? *(const uint32_t *)at : 0;
+    return (code & 0xffffe01f) == 0xd42aa000 ? (int)(code >> 5 & 0xff) : TRAP_NONE; /* brk #0x55KK */
 #endif
 }
 

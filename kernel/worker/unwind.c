@@ -138,8 +138,14 @@ static uintptr_t called_from(uintptr_t back)
     memcpy(&offset, plt + 2, sizeof offset);
     return *(const uintptr_t *)((uintptr_t)plt + 6 + (uintptr_t)(intptr_t)offset);
 #else
-    (void)back;
-    return 0;
+    const uint32_t call = ((const uint32_t *)back)[-1];
+    if (call >> 26 != 0x25) return 0; /* bl */
+    const uint32_t *plt = (const uint32_t *)(back - 4 + (uintptr_t)((int64_t)((uint64_t)call << 38) >> 36));
+    if (*plt == 0xd503245f) plt++;                                              /* bti c */
+    if ((plt[0] & 0x9f00001f) != 0x90000010 || plt[1] >> 22 != 0x3e5) return 0; /* adrp x16; ldr x17, [x16, …] */
+    int64_t pages = (int64_t)((uint64_t)(plt[0] >> 5 & 0x7ffff) << 45) >> 43 | (plt[0] >> 29 & 3);
+    uintptr_t page = ((uintptr_t)plt & ~(uintptr_t)0xfff) + (uintptr_t)(pages * 4096);
+    return *(const uintptr_t *)(page + (plt[1] >> 10 & 0xfff) * 8);
 #endif
 }
 

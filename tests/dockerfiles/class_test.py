@@ -71,6 +71,15 @@ def test_a_learner_each(school):
     assert urls == [(name.removeprefix("kolo-"), str(9001 + i), there[name]["token"]) for i, name in enumerate(there)]
 
 
+def test_what_a_container_may(school):
+    """Ranks share memory; only GPUs pin it, and only the debugger traces."""
+    plain = school("start", "1")[1]["kolo-learner1"]["words"]
+    more = school("start", "2", GPUS="1", DEBUGGER="1")[1]["kolo-learner2"]["words"]
+    assert given({"words": plain}, "--shm-size") == "1g" and "--init" in plain and "--ulimit" not in plain and "--cap-add" not in plain
+    assert given({"words": more}, "--ulimit") == "memlock=-1" and given({"words": more}, "--cap-add") == "SYS_PTRACE"
+    assert not [word for word in plain + more if word in ("--privileged", "--user", "--security-opt")]
+
+
 def test_those_that_are_there_go_on(school, tmp_path):
     school("start", "1")
     names = tmp_path / "names"
@@ -94,6 +103,7 @@ def test_stop_and_forget(school):
     (["start"], {}, "start wants a number up to 999 or a file of names, got ''"),
     (["start", "0"], {}, "start wants at least one learner, got '0'"),
     (["start", "2"], {"GPUS": "all"}, "GPUS is how many GPUs this machine has, got 'all'"),
+    (["start", "2"], {"DEBUGGER": "yes"}, "DEBUGGER is 0 or 1, got 'yes'"),
     (["start", "2"], {"PORT": "0"}, "PORT is a number from 1 to 65535, got '0'"),
     (["start", "2"], {"IMAGE": "other"}, "there is no image other: build it with 'docker build -t other"),
 ])  # fmt: skip

@@ -1,5 +1,6 @@
 """Set-up where something is missing: one sentence that says what to do, and nothing half-made."""
 import os
+import re
 import shutil
 
 import pytest
@@ -82,3 +83,64 @@ def test_kernelspec_with_an_awkward_path(checkout):
     done = setup(checkout, "kernelspec", '/opt/a "b" & c|d', checkout / "kernels")
     assert done.returncode == 0, done.stderr
     assert r'/opt/a \"b\" & c|d/kolo-kernel' in (checkout / "kernels/kolo/kernel.json").read_text()
+
+
+def test_a_part_of_the_list_that_is_not_there(checkout):
+    done = setup(checkout, "packages", env={**os.environ, "KOLO_PACKAGES": "to run,to fly"})
+    assert "got 'to fly'" in sentence_of(done)
+
+
+@pytest.fixture
+def toolkit(checkout):
+    """setup.sh cuda with a pip that only notes what it is to install, and an nvcc that is CUDA 12."""
+    pip, nvcc = checkout / ".venv/bin/pip", checkout / "toolkit/bin/nvcc"
+    for program, text in (pip, f'printf "%s\\n" "$@" >{checkout}/asked; mkdir -p .cuda/nvidia/cudnn/lib; : >.cuda/nvidia/cudnn/lib/libcudnn.so.9'), \
+                         (nvcc, "echo 'Cuda compilation tools, release 12.9, V12.9.86'"):
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+
+    def ask(**environment):
+        done = setup(checkout, "cuda", env={"PATH": os.environ["PATH"], **environment})
+        asked = checkout / "asked"
+        return done, asked.read_text().split() if asked.exists() else []
+
+    return ask
+
+
+def cuda_list():
+    return re.findall(r"^nvidia-.*==.*$", (ROOT / "dockerfiles/cuda.txt").read_text(), re.MULTILINE)
+
+
+def test_volta_gets_a_toolkit_of_its_own(checkout, toolkit):
+    done, asked = toolkit(CUDA="12", KOLO_TOOLKIT=str(checkout / "toolkit"), CUDNN="9.9.0.52", NCCL="2.26.5")
+    assert done.returncode == 0, done.stderr
+    assert [one for one in asked if one.startswith("nvidia-")] == ["nvidia-cudnn-cu12==9.9.0.52", "nvidia-nccl-cu12==2.26.5"]
+    assert (checkout / ".cuda/toolkit/bin/nvcc").exists() and (checkout / ".cuda/nvidia/cudnn/lib/libcudnn.so").exists()
+    (checkout / "asked").unlink()
+    assert toolkit(CUDA="12", KOLO_TOOLKIT=str(checkout / "toolkit"), CUDNN="9.9.0.52", NCCL="2.26.5")[1] == [], "nothing is fetched again"
+
+
+def test_the_list_without_arguments(toolkit):
+    done, asked = toolkit(KOLO_TOOLKIT="/no/such")
+    assert done.returncode == 0, done.stderr
+    assert [one for one in asked if one.startswith("nvidia-")] == [one for one in cuda_list() if "-cu12" not in one]
+
+
+@pytest.mark.parametrize("environment, sentence", [
+    ({"CUDA": "11"}, "CUDA is 12 or 13, got '11'"),
+    ({"CUDA": "12"}, "PyPI has no nvcc of CUDA 12: KOLO_TOOLKIT names a folder"),
+    ({"CUDA": "13", "KOLO_TOOLKIT": "toolkit"}, "toolkit is not CUDA 13: release 12.9"),
+])  # fmt: skip
+def test_a_toolkit_that_does_not_serve(toolkit, environment, sentence):
+    done, asked = toolkit(**environment)
+    assert sentence in sentence_of(done) and asked == []
+
+
+@pytest.mark.parametrize("name", ["cpu", "gpu", "class"])
+def test_dockerfiles_copy_what_is_there(name):
+    """Each file that a Dockerfile copies by name is in the tree, and each argument of a build has a default or may be empty."""
+    text = (ROOT / f"dockerfiles/{name}.Dockerfile").read_text()
+    copied = [word for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.MULTILINE) for word in line.split()[:-1]]
+    assert all((ROOT / word).exists() for word in copied), copied
+    assert re.findall(r"^ARG \w+$", text, re.MULTILINE) == [] and text.rindex("USER 1000") > text.rindex("\nRUN ")
