@@ -368,7 +368,7 @@ static void emit_initialiser(writer *w, parsed_item *item)
         text_add(&w->out->source, "kolo_value =");
         add_range(w, one->value, one->value_last,
                   (range_options){.keep_literals = !*storage, .but_first = item->is_array, .name = none});
-        bool ends = one->value_last < w->d->split.tokens.count;
+        bool ends = one->value_last < w->cell->split.tokens.count;
         if (ends)
             move_to(w, one->value_last); /* what clang misses in the value, it misses before this comma or semicolon */
         /* asm: the compiler must not know that this writes to a const */
