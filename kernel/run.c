@@ -12,7 +12,6 @@
 #include "outs.h"
 #include "ranks/ranks.h"
 #include "trial.h"
-#include "libraries.h"
 #include "loads.h"
 #include "lock.h"
 #include "print.h"
@@ -43,6 +42,18 @@ void build_free(build *b)
     names_free(&b->owned);
     names_free(&b->dropped);
     names_free(&b->missing);
+}
+
+/* libmpi is loaded when the first cell needs it: it takes its time, and most sessions do without. */
+static const char *library_for(const names *wanted)
+{
+    bool mpi = false, openmp = false; /* -fopenmp makes calls of both kinds */
+    for (size_t i = 0; i < wanted->count; i++) {
+        const char *name = wanted->items[i];
+        mpi |= !strncmp(name, "MPI_", 4) || !strncmp(name, "ompi_", 5);
+        openmp |= !strncmp(name, "__kmpc_", 7) || !strncmp(name, "omp_", 4);
+    }
+    return mpi ? (openmp ? "libmpi.so.40:libomp.so.5" : "libmpi.so.40") : openmp ? "libomp.so.5" : "";
 }
 
 /* The worker could not load the cell, because an earlier one has damaged its memory or changed its user or root folder.
@@ -83,58 +94,41 @@ static char *compile_unit(build *b, bool types, names *wanted, char **problem)
     return compile_unit(b, false, wanted, problem);
 }
 
-/* The object's path; NULL: `r` is the error. */
-static char *compile(build *b, names *wanted, result *r)
+bool build_and_load(build *b, char **path, result *r)
 {
     session *s = b->s;
-    char *problem = NULL, *path = compile_unit(b, s->compiler.debugging, wanted, &problem);
+    names wanted = {0};
+    char *problem = NULL;
+    *path = compile_unit(b, s->compiler.debugging, &wanted, &problem);
     worker_take_wake(&s->worker);
-    if (!path && s->worker.interrupted > 0) {
+    if (!*path && s->worker.interrupted > 0) {
         *r = error_result("KeyboardInterrupt", "interrupted while it was compiled");
-    } else if (!path) {
+    } else if (!*path) {
         char *why = link_words(problem, b->cell.name);
         *r = error_result("LinkError", "%s", why);
         free(why);
     }
     free(problem);
-    return path;
-}
-
-static bool load_object(build *b, const text *payload, const names *wanted, result *r)
-{
-    session *s = b->s;
-    if (!ensure_worker(s)) {
-        *r = error_result("WorkerError", "the process that runs cells cannot be started");
-        return false;
+    text payload = {0};
+    const char *library = library_for(&wanted);
+    if (*path) {
+        text_add_bytes(&payload, *path, strlen(*path) + 1);
+        text_add_bytes(&payload, library, strlen(library) + 1);
+        text_add_bytes(&payload, b->bindings.data, b->bindings.size);
     }
-    bool loaded = worker_ask(&s->worker, MESSAGE_LOAD, payload->data, payload->size) == OUTCOME_ANSWER;
+    names_free(&wanted);
+    bool up = *path && ensure_worker(s);
+    if (*path && !up) *r = error_result("WorkerError", "the process that runs cells cannot be started");
+    bool loaded = up && worker_ask(&s->worker, MESSAGE_LOAD, payload.data, payload.size) == OUTCOME_ANSWER;
     bool cut_off =
         loaded && s->worker.last.code != 0 && strstr(s->worker.payload, ".so: cannot open shared object file:");
-    if (!loaded || cut_off) loaded = load_in_new_worker(s, payload, !loaded, r);
+    if (up && (!loaded || cut_off)) loaded = load_in_new_worker(s, &payload, !loaded, r);
     if (loaded && s->worker.last.code != 0) {
         *r = load_failure(s->worker.payload);
         loaded = false;
     }
-    if (loaded && s->worker.payload_size && b->cell.has_code) tell_of_mpi(s, wanted);
-    return loaded;
-}
-
-bool build_and_load(build *b, char **path, result *r)
-{
-    names wanted = {0};
-    text payload = {0};
-    *path = compile(b, &wanted, r);
-    bool loaded = false;
-    if (*path) {
-        const char *libraries = libraries_for(&wanted, ranks_chosen(b->s));
-        text_add_bytes(&payload, *path, strlen(*path) + 1);
-        text_add_bytes(&payload, libraries, strlen(libraries) + 1);
-        text_add_bytes(&payload, b->bindings.data, b->bindings.size);
-        loaded = load_object(b, &payload, &wanted, r);
-        if (loaded) loads_add(b->s, *path, &payload, b->assembly.size > 0);
-        else unlink(*path);
-    }
-    names_free(&wanted);
+    if (loaded) loads_add(s, *path, &payload, b->assembly.size > 0);
+    else if (*path) unlink(*path);
     text_free(&payload);
     return loaded;
 }

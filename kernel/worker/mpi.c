@@ -1,6 +1,6 @@
 /* MPI can be started once in a process, and not again after its end; cells start and end it as they like. These stand
- * before MPI's functions of the same names: MPI is started once, through its profiling names (PMPI_), and goes on until
- * the process ends. libkolo's plugin comes through here too; for it MPI is never over.
+ * before MPI's functions of the same names: MPI is started at the first call, through its profiling names (PMPI_), and
+ * goes on until the process ends. libkolo's plugin comes through here too; for it MPI is never over.
  * The worker does not link MPI: its types that are needed here are plain C. Read first: worker.h. */
 #define _GNU_SOURCE
 #include "worker/mpi.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MPI_OK = 0, MPI_FAILED = 16 /* MPI_ERR_OTHER */, THREAD_SERIALIZED = 2, THREAD_MULTIPLE = 3 };
+enum { MPI_OK = 0, MPI_FAILED = 16 /* MPI_ERR_OTHER */, THREAD_SERIALIZED = 2 };
 
 int MPI_Init(int *count, char ***arguments);
 int MPI_Init_thread(int *count, char ***arguments, int required, int *provided);
@@ -150,7 +150,24 @@ int MPI_Finalized(int *answer)
     return MPI_OK;
 }
 
-bool mpi_start(void)
+static int refuse(void)
 {
-    return !is_up() && MPI_Init_thread(NULL, NULL, THREAD_MULTIPLE, NULL) == MPI_OK;
+    return MPI_FAILED;
+}
+
+/* A cell that asks for its rank is no program of its own: nobody has to start MPI before. */
+void *mpi_find(const char *name, void **slot)
+{
+    void *found = real(name);
+    if (found && !is_up()) {
+        if (MPI_Init(NULL, NULL) != MPI_OK) found = NULL;
+        else
+            fprintf(stderr,
+                    "%s before MPI_Init: MPI has been started for this process alone, rank 0 of 1. '%%ranks 4' starts "
+                    "four, and a cell that begins with %%%%ranks runs on them.\n",
+                    name + 1);
+    }
+    if (found) *slot = found;
+    else *(int (**)(void))&found = refuse;
+    return found;
 }

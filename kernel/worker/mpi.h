@@ -1,10 +1,9 @@
-/* MPI in a worker: see mpi.c. */
+/* MPI's functions in a worker: see mpi.c. */
 #ifndef KERNEL_WORKER_MPI_H
 #define KERNEL_WORKER_MPI_H
 
-#include <stdbool.h>
-
-/* Starts MPI unless it runs: a world of this process alone. libmpi is loaded already. True when it has been started. */
-bool mpi_start(void);
+/* Called at the first call of "PMPI_…" through its slot, which it fills: MPI runs from then on. The function's place.
+ */
+void *mpi_find(const char *name, void **slot);
 
 #endif

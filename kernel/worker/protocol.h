@@ -31,9 +31,8 @@ enum message_kind {
     MESSAGE_ENDED, /* number: process id; code: its wait status */
     MESSAGE_CULLED, /* processes of the cells have been ended, or the worker is about to be; payload: why, a sentence */
     /* kernel to worker */
-    MESSAGE_LOAD, /* payload: object path, libraries to load first ("one:two", or "", with START_MPI behind libmpi),
-                     then pairs slot, definition: see KEEPS_STATICS. Answered with START_MPI when MPI has been started
-                   */
+    MESSAGE_LOAD, /* payload: object path, libraries to load first ("one:two", or ""), then pairs slot, definition: see
+                     KEEPS_STATICS */
     MESSAGE_RUN, /* payload: object path, function; descriptor: stdin */
     MESSAGE_SHELL, /* payload: arguments of a program; descriptor: stdin */
     MESSAGE_RESOLVE, /* payload: names; answered with those that nothing defines */
@@ -64,9 +63,6 @@ enum exit_kind {
 
 /* Before a definition: the same function, compiled again; its `static` variables keep their values. */
 #define KEEPS_STATICS '='
-
-/* Among the libraries: MPI is to be started unless it runs, since the object calls it and not MPI_Init. */
-#define START_MPI "MPI_Init"
 
 /* After a fault the payload lists frames, innermost first: "path\0offset in hexadecimal\0symbol\0" each. */
 

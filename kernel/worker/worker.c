@@ -2,7 +2,6 @@
 #include "worker/worker.h"
 #include "worker/clock.h"
 #include "worker/heap.h"
-#include "worker/mpi.h"
 #include "worker/statics.h"
 #include "worker/unwind.h"
 
@@ -178,25 +177,15 @@ static const char *next_text(const char **at, const char *end)
     return here;
 }
 
-/* A cell may call MPI before MPI_Init, which would end the process: MPI is started first, under what a cell finds. */
-static bool start_mpi(void)
-{
-    make_good(-1);
-    bool started = mpi_start();
-    relax_process();
-    return started;
-}
-
-/* "one.so:two.so", or "". START_MPI among them starts MPI; `mpi`: that has been done. */
-static bool load_libraries(const char *list, bool *mpi)
+/* "one.so:two.so", or "". */
+static bool load_libraries(const char *list)
 {
     bool loaded = true;
     while (*list && loaded) {
         size_t size = strcspn(list, ":");
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)size, list);
-        if (!strcmp(name, START_MPI)) *mpi = start_mpi();
-        else loaded = dlopen(name, RTLD_NOW | RTLD_GLOBAL) != NULL;
+        loaded = dlopen(name, RTLD_NOW | RTLD_GLOBAL) != NULL;
         list += size + (list[size] == ':');
     }
     return loaded;
@@ -207,8 +196,7 @@ static void load(const char *payload, size_t size)
 {
     const char *at = payload, *end = payload + size;
     const char *path = next_text(&at, end), *library = next_text(&at, end);
-    bool mpi = false;
-    if (!load_libraries(library, &mpi)) {
+    if (!load_libraries(library)) {
         answer_text(-1, dlerror());
         return;
     }
@@ -226,7 +214,7 @@ static void load(const char *payload, size_t size)
         if (!function) function = dlsym(RTLD_DEFAULT, definition); /* the trap of an earlier object's stub */
         if (place && function) *place = function;
     }
-    answer(0, START_MPI, mpi ? sizeof START_MPI : 0);
+    answer(0, NULL, 0);
 }
 
 static void resolve(const char *payload, size_t size)
