@@ -62,7 +62,7 @@ join_group() {
 
 group_files() { ls -d "$groups/kolo-$1" "$groups"/{cpu,memory,pids}/"kolo-$1" 2>/dev/null || true; }
 
-# Ends whatever the learner has running, forks included.
+# Ends whatever the learner has running, forks included. It takes up to 5 seconds, and several learners' can run at once.
 end_group() {
     local name=$1 user
     user=$(account "$name")
@@ -76,7 +76,16 @@ end_group() {
     fi
 }
 
-runs() { pgrep -u "$(account "$1")" -f jupyter-lab >/dev/null 2>&1; }
+# From the first moment on: lab.sh becomes jupyter-lab.
+runs() { pgrep -u "$(account "$1")" -f 'dockerfiles/lab\.sh|jupyter-lab' >/dev/null 2>&1; }
+
+# Whether JupyterLab answers at the learner's port.
+answers() {
+    local at
+    at=$(cat "$class/$1/address" 2>/dev/null || echo "$address")
+    [[ $at != 0.0.0.0 ]] || at=127.0.0.1
+    (exec 3<>"/dev/tcp/$at/$(port_of "$1")") 2>/dev/null
+}
 
 # What the learner's JupyterLab finds in its environment. A learner may read it: it is the learner's own.
 environment() {
@@ -91,6 +100,7 @@ begin() {
     local name=$1 user home
     user=$(account "$name")
     home=$(getent passwd "$user" | cut -d: -f6)
+    echo "$address" >"$class/$name/address"
     mapfile -t settings < <(environment "$home" "$name")
     if [[ $(manager) == systemd ]]; then
         printf '%s\n' "${settings[@]}" >"$class/$name/environment"
@@ -137,20 +147,29 @@ resume() { runs "$1" || begin "$1"; }
 
 facts() {
     local state=stopped
-    ! runs "$1" || state=running
+    if runs "$1"; then
+        state=starting
+        ! answers "$1" || state=running
+    fi
     echo "$(port_of "$1") $(cat "$class/$1/token") $state"
 }
 
-halt() {
+end_groups() {
     local name
-    for name; do end_group "$name"; done
+    for name; do end_group "$name" & done
+    wait
 }
 
+halt() { end_groups "$@"; }
+
+# Files outside of the home folder go too: the next account may get the same number, and would own them.
 remove() {
-    local name
+    local name user
+    end_groups "$@"
     for name; do
-        end_group "$name"
-        userdel --remove "$(account "$name")" 2>/dev/null || true
+        user=$(account "$name")
+        find /tmp /var/tmp /dev/shm -xdev -user "$user" -delete 2>/dev/null || true
+        userdel --remove "$user" 2>/dev/null || true
         rm -rf "${class:?}/$name"
     done
 }

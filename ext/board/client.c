@@ -98,3 +98,18 @@ int board_results(const char *url)
     free(csv);
     return written ? BOARD_OK : board_say(BOARD_FAILED, "the results could not be written to the output");
 }
+
+int board_open(const char *url, int size, const char *command)
+{
+    char why[200];
+    json_t *ring = json_pack("{s:i, s:s}", "size", size, "command", command);
+    char *body = ring ? json_dumps(ring, JSON_COMPACT) : NULL;
+    json_decref(ring);
+    if (!body) return board_say(BOARD_WRONG_USE, "the command is not UTF-8");
+    char *reply = board_request(url, "/ring", body, 10, why);
+    free(body);
+    free(reply);
+    if (!reply) return board_say(BOARD_FAILED, "the ring was not opened: %s", why);
+    printf("A ring of %d is open. Learners run in a cell:\n!kolo-board ring %s\n", size, command);
+    return BOARD_OK;
+}

@@ -90,7 +90,7 @@ def test_stop_and_forget(school):
 
 
 @pytest.mark.parametrize("words, environment, sentence", [
-    ([], {}, "kolo-class takes start, list, stop, forget, preflight, board, invite, push or results"),
+    ([], {}, "kolo-class takes start, list, stop, forget, preflight, board, invite, push, ring or results"),
     (["start"], {}, "start wants a number up to 999 or a file of names, got ''"),
     (["start", "0"], {}, "start wants at least one learner, got '0'"),
     (["start", "2"], {"GPUS": "all"}, "GPUS is how many GPUs this machine has, got 'all'"),
