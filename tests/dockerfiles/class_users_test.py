@@ -1,13 +1,16 @@
 """A class of accounts on this machine: each has its own files, cores and memory, and none disturbs another."""
+import json
 import os
 import re
 import subprocess
 import urllib.error
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import patience
 import pytest
 
+from dockerfiles.board_test import BOARD, Board
 from dockerfiles.remote_kernel import RemoteKernel
 from workshop import ROOT, run
 
@@ -85,6 +88,30 @@ def test_a_stop_keeps_what_was_written(urls):
     states = dict(re.findall(r"^(\S+) +(running|stopped) ", school("list").stdout, re.MULTILINE))
     assert states[NAMES[0]] == "stopped" and states[NAMES[1]] == "running"
     assert Path(f"/home/kolo-{NAMES[0]}/kolo/mine").exists()
+
+
+def test_a_ring_of_accounts(urls, tmp_path):
+    """The class is the cluster: programs of two accounts train one network, and one of them is slow."""
+    board = Board(tmp_path / "class.json")
+    kernels = [RemoteKernel(urls[name], "Start_Here.ipynb") for name in NAMES[1:]]
+    try:
+        program = ("cnn_mnist --strategy multi_worker_mirrored --data synthetic --epochs 1 --steps-per-epoch 2 --batch-size 32 "
+                   "--no-validation --history history.json")
+        assert run([BOARD, "open", board.instructor, "2", *program.split()]).returncode == 0
+        for name, kernel in zip(NAMES[1:], kernels):
+            assert f"shows '{name}'" in kernel.run(f"!kolo-board join {board.learner} {name}")[1]
+        news = kernels[0].run("!kolo-board news")[1]
+        line = re.search("!kolo-board ring .*", news)[0]
+        with ThreadPoolExecutor() as threads:
+            slow = line.replace("!", "!KOLO_FAULT=what=slow:3x ", 1)
+            outcomes = list(threads.map(lambda one: one[0].run(one[1]), zip(kernels, (line, slow))))
+        assert all(status == "ok" and "ring: all 2 are there. This is rank" in shown for status, shown in outcomes), outcomes
+        histories = [kernel.run("!cat history.json 2>/dev/null || true")[1] for kernel in kernels]
+        assert [json.loads(history)["ranks"] for history in histories if history] == [2], outcomes
+    finally:
+        for kernel in kernels:
+            kernel.close()
+        board.end()
 
 
 def test_a_name_that_is_not_in_the_class(urls):
