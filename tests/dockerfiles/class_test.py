@@ -44,7 +44,8 @@ def school(tmp_path):
     docker.chmod(0o755)
 
     def ask(*words, **environment):
-        done = run([CLASS, *words], env={"PATH": f"{docker.parent}:{os.environ['PATH']}", **environment}, cwd=tmp_path)
+        done = run([CLASS, *words], cwd=tmp_path,
+                   env={"PATH": f"{docker.parent}:{os.environ['PATH']}", "WITH": "docker", **environment})
         file = docker.parent / "containers.json"
         return done, json.loads(file.read_text()) if file.exists() else {}
 
@@ -109,3 +110,37 @@ def test_names_that_are_none(school, tmp_path):
     assert done.returncode == 1 and there == {} and "2:no name" in done.stderr
     (tmp_path / "names").write_text("ada\nada\n")
     assert "ada stands there twice" in school("start", "names")[0].stderr
+
+
+def memory_line(limit, learners):
+    done = run([CLASS, "preflight"], env={**os.environ, "FAST": "1", "LEARNERS": str(learners), "MEMORY": limit})
+    return done.stdout
+
+
+@pytest.mark.skipif(not (ROOT / ".venv/bin/jupyter").exists() or not (ROOT / "build/bin/kolo-kernel").exists(), reason="preflight looks at a built checkout")
+def test_preflight_reckons_with_what_kernels_and_ranks_take():
+    """160 MB a learner, and 1100 MB for each who runs eight ranks at the same time."""
+    megabytes = int(re.search(r"MemTotal: +(\d+)", open("/proc/meminfo").read())[1]) // 1024
+    if 2400 < megabytes < 590_000:
+        some = megabytes // 600
+        at_once = (megabytes - some * 160) // 1100
+        assert f"  ok       {megabytes // 1024} GB of memory: enough for all 1 learners" in memory_line("2g", 1)
+        assert f"  note     {megabytes // 1024} GB of memory: enough for {some} kernels, and for {at_once} learners" in memory_line("2g", some)
+    if megabytes < 400_000:
+        assert f"  PROBLEM  {megabytes // 1024} GB of memory are too little for 999 learners" in memory_line("2g", 999)
+    assert "  PROBLEM  MEMORY=1g is too little for a learner: lessons with eight ranks take 1260 MB" in memory_line("1g", 1)
+    assert "MEMORY" not in memory_line("1300m", 1)
+
+
+def test_a_file_from_windows_and_empty_lines(school, tmp_path):
+    (tmp_path / "names").write_bytes(b"ada\r\n\r\ngrace\r\n\r\n")
+    done, there = school("start", "names")
+    assert done.returncode == 0, done.stderr
+    assert list(there) == ["kolo-ada", "kolo-grace"]
+
+
+@pytest.mark.parametrize("words", [["invite"], ["push", "text"], ["results"], ["ring", "2", "true"]])
+def test_without_a_board_nothing_is_printed(school, words):
+    done, _ = school(*words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "kolo: there is no board at kolo-board.json: start it with 'kolo-class board'.\n"

@@ -64,6 +64,7 @@ def test_each_has_c_and_files_of_its_own(urls):
         assert f"kolo-{name}" in kernel.run("!id -un")[1]
         assert "No such" not in kernel.run("!ls ~/kolo/Start_Here.ipynb && touch ~/kolo/mine")[1]
         other = NAMES[NAMES.index(name) - 1]
+        kernel.run(f"!touch /tmp/of-{name}")
         assert "Permission denied" in kernel.run(f"!ls /home/kolo-{other}/kolo")[1]
         kernel.close()
 
@@ -88,6 +89,9 @@ def test_a_stop_keeps_what_was_written(urls):
     states = dict(re.findall(r"^(\S+) +(running|stopped) ", school("list").stdout, re.MULTILINE))
     assert states[NAMES[0]] == "stopped" and states[NAMES[1]] == "running"
     assert Path(f"/home/kolo-{NAMES[0]}/kolo/mine").exists()
+    # A command that is not told how learners are kept finds those that there are.
+    untold = {name: value for name, value in ENVIRONMENT.items() if name != "WITH"}
+    assert NAMES[0] in run([CLASS, "list"], env=untold).stdout
 
 
 def test_a_ring_of_accounts(urls, tmp_path):
@@ -125,3 +129,4 @@ def test_forgotten_learners_leave_nothing(urls):
         assert run(["getent", "passwd", f"kolo-{name}"]).returncode == 2
         assert not Path(f"/home/kolo-{name}").exists() and not Path(f"/var/lib/kolo-class/{name}").exists()
         assert not list(Path("/sys/fs/cgroup").glob(f"*/kolo-{name}"))
+        assert not Path(f"/tmp/of-{name}").exists(), "the next account may get the same number"
