@@ -23,7 +23,8 @@ extern const char board_page[];
 
 /* The instructor's calls. `url` is the instructor's. */
 int board_push(const char *url, const char *text);
-int board_results(const char *url);
+/* `from` is the board's URL or its file. */
+int board_results(const char *from);
 /* Opens a ring (ring.h) of `size` learners, and pushes the line that they run. */
 int board_open(const char *url, int size, const char *command);
 

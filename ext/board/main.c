@@ -19,14 +19,14 @@ static const char doc[] =
     "COMMAND is one of\n"
     "  serve                    start the board; it prints its URLs\n"
     "  push URL TEXT            show TEXT to every learner; - reads it from the input\n"
-    "  results URL              print the results as CSV\n"
-    "  open URL SIZE PROGRAM…   open a ring: SIZE learners' programs become the ranks of one job\n"
+    "  results FILE             print the results as CSV, also of a board that has ended; or results URL\n"
+    "  open URL SIZE PROGRAM... open a ring: SIZE learners' programs become the ranks of one job\n"
     "  join URL NAME            a learner takes part from now on\n"
     "  leave                    and no longer\n"
     "  news                     what the instructor has pushed\n"
     "  wait                     show on the board that you wait for help\n"
     "  helped                   and no longer\n"
-    "  ring PROGRAM…            run PROGRAM as a rank of the ring that the instructor has opened\n"
+    "  ring PROGRAM...          run PROGRAM as a rank of the ring that the instructor has opened\n"
     "  send EXERCISE EVENT [N]  tell of tried, passed, hint (number N), waiting or served\n";
 static const struct argp_option known[] = {
     {"file", 'f', "FILE", 0, "serve: where the class is kept (default: kolo-board.json)", 0},
@@ -119,7 +119,7 @@ static int run(const options *o)
                      : board_serve(o->file, o->address, o->host && *o->host ? o->host : NULL,
                                    o->port < 0 ? 9090 : o->port);
     if (strcmp(command, "push") == 0) return given != 2 ? wrong_count(command, "URL TEXT") : push(w[0], w[1]);
-    if (strcmp(command, "results") == 0) return given != 1 ? wrong_count(command, "URL") : board_results(w[0]);
+    if (strcmp(command, "results") == 0) return given != 1 ? wrong_count(command, "FILE or URL") : board_results(w[0]);
     if (strcmp(command, "join") == 0) return given != 2 ? wrong_count(command, "URL NAME") : board_join(w[0], w[1]);
     if (strcmp(command, "leave") == 0) return given ? wrong_count(command, "without arguments") : board_leave();
     if (strcmp(command, "news") == 0) return given ? wrong_count(command, "without arguments") : board_news();

@@ -126,6 +126,18 @@ def test_results_are_csv_that_no_spreadsheet_runs(board, learner):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", rows[0]["when"])
 
 
+def test_results_of_a_board_that_has_ended(board, learner):
+    learner("ada", "join", board.learner, "ada")
+    learner("ada", "send", "3.a", "passed")
+    running = run([BOARD, "results", board.instructor]).stdout
+    assert running.count("\n") == 2
+    board.end()
+    environment = {**os.environ, "BOARD": board.file}
+    assert run([ROOT / "dockerfiles/kolo-class", "results"], env=environment).stdout == running
+    done = run([BOARD, "results", board.file + "x"])
+    assert (done.returncode, done.stdout) == (1, "") and "cannot be read: No such file" in done.stderr
+
+
 def test_a_board_that_is_gone_delays_nobody_and_loses_nothing(board, learner, tmp_path):
     learner("ada", "join", board.learner, "ada")
     port = board.port
