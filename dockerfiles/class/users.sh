@@ -116,6 +116,7 @@ begin() {
                 "$top/dockerfiles/lab.sh" </dev/null >>"$class/$name/log" 2>&1
         ) &
         disown
+        for _ in $(seq 100); do ! runs "$name" || break; sleep 0.05; done
     fi
 }
 

@@ -36,8 +36,9 @@ int board_news(void);
 /* Shows on the board that the learner waits for help, or no longer does. */
 int board_hand(bool up);
 /* Waits for a place in the ring, and then runs `words`, a program and its arguments, as a rank. The rank listens at
- * `port`, or at a free one where that is negative. Returns only on failure. */
-int board_ring(int port, char *const *words);
+ * `port`, or at a free one where that is negative. Its steps take `slow` times as long, if that is not 0. Returns only
+ * on failure. */
+int board_ring(int port, double slow, char *const *words);
 /* The board and the name that join has noted, from malloc; false before join. */
 bool board_learner(char **url, char **learner);
 

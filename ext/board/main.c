@@ -11,6 +11,7 @@
 typedef struct {
     const char *file, *address, *host, *words[5];
     char **program; /* of ring and open: the words that are a program's */
+    double slow; /* ring: how many times slower than it could this rank computes; 0: it computes as fast as it can */
     int port, count;
 } options;
 
@@ -34,6 +35,7 @@ static const struct argp_option known[] = {
      "serve: where to listen (default: 127.0.0.1; 0.0.0.0 is every network of this machine)", 0},
     {"host", 'H', "NAME", 0, "serve: this machine's name in the URLs", 0},
     {"port", 'p', "PORT", 0, "serve: default 9090; ring: where this rank listens (default: a free port)", 0},
+    {"slow", 's', "FACTOR", 0, "ring: this rank is a straggler, whose steps take FACTOR times as long", 0},
     {0},
 };
 
@@ -54,6 +56,11 @@ static error_t parse(int key, char *value, struct argp_state *state)
         o->port = (int)strtol(value, &end, 10);
         if (*end || end == value || o->port < 0 || o->port > 65535)
             exit(board_say(BOARD_WRONG_USE, "--port is a number from 0 to 65535, got '%s'", value));
+        return 0;
+    case 's':
+        o->slow = strtod(value, &end);
+        if (*end || !(o->slow >= 1 && o->slow <= 1000))
+            exit(board_say(BOARD_WRONG_USE, "--slow is a number from 1 to 1000, got '%s'", value));
         return 0;
     case ARGP_KEY_ARG:
         if (o->count == 5) exit(board_say(BOARD_WRONG_USE, "one argument too many: '%s'", value));
@@ -127,7 +134,7 @@ static int run(const options *o)
     if (strcmp(command, "helped") == 0) return given ? wrong_count(command, "without arguments") : board_hand(false);
     if (strcmp(command, "open") == 0) return open_ring(o);
     if (strcmp(command, "ring") == 0)
-        return *o->program ? board_ring(o->port, o->program) : wrong_count(command, "PROGRAM...");
+        return *o->program ? board_ring(o->port, o->slow, o->program) : wrong_count(command, "PROGRAM...");
     if (strcmp(command, "send") == 0)
         return given < 2 || given > 3 ? wrong_count(command, "EXERCISE EVENT [N]") : send_number(w[0], w[1], w[2]);
     return board_say(BOARD_WRONG_USE, "wanted a command, got '%s': `kolo-board --help` lists them", command);

@@ -1,6 +1,6 @@
 /* {"size": 4, "command": "cnn_mnist --epochs 2", "count": rings that have started,
  *  "members": [{"learner", "ticket", "address", "port", "board", "seen"}],
- *  "started": [{"when", "tickets": [...], "addresses": [...], "key"}]} */
+ *  "started": [{"when", "first": rank 0's learner, "tickets": [...], "addresses": [...], "key"}]} */
 #define _GNU_SOURCE
 #include "board/ring.h"
 #include "board/board.h"
@@ -90,8 +90,9 @@ static json_t *place_in_started(const json_t *ring, const char *ticket)
         json_array_foreach(json_object_get(one, "tickets"), rank, known)
         {
             if (strcmp(json_string_value(known), ticket) == 0)
-                return json_pack("{s:I, s:O, s:O}", "rank", (json_int_t)rank, "addresses",
-                                 json_object_get(one, "addresses"), "key", json_object_get(one, "key"));
+                return json_pack("{s:I, s:O, s:O, s:O}", "rank", (json_int_t)rank, "first",
+                                 json_object_get(one, "first"), "addresses", json_object_get(one, "addresses"), "key",
+                                 json_object_get(one, "key"));
         }
     }
     return NULL;
@@ -138,8 +139,9 @@ static void begin(json_t *ring, long now)
                                                       (int)number_of(member, "port")));
     }
     json_array_append_new(json_object_get(ring, "started"),
-                          json_pack("{s:I, s:o, s:o, s:o}", "when", (json_int_t)now, "tickets", tickets, "addresses",
-                                    addresses, "key", fresh_cluster_key()));
+                          json_pack("{s:I, s:O, s:o, s:o, s:o}", "when", (json_int_t)now, "first",
+                                    json_object_get(json_array_get(members, 0), "learner"), "tickets", tickets,
+                                    "addresses", addresses, "key", fresh_cluster_key()));
     json_array_clear(members);
     json_object_set_new(ring, "count", json_integer(number_of(ring, "count") + 1));
 }

@@ -24,8 +24,8 @@ char *ring_line(const json_t *ring);
 
 /* Takes {"learner", "ticket", "port", "command"} of a learner who waits, or with "leave": true no longer waits. The
  * ticket is a random word of the learner's process. Sets *reply, which the caller releases: {"size", "there": [names]},
- * or, once the ring is complete, {"rank", "addresses": [...], "key"}. NULL, or why the learner is refused, which is in
- * `why` or constant. */
+ * or, once the ring is complete, {"rank", "first": rank 0's learner, "addresses": [...], "key"}. NULL, or why the
+ * learner is refused, which is in `why` or constant. */
 const char *ring_take(json_t *ring, const json_t *request, const ring_path *path, long now, json_t **reply,
                       char why[static 1200]);
 

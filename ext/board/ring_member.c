@@ -139,28 +139,47 @@ static json_t *wait_for_all(const char *url, json_t *request, char why[static 20
     return NULL;
 }
 
+/* A training's progress is shown by rank 0 alone. */
+static void say_rank(int rank, size_t size, const char *first)
+{
+    printf("ring: all %zu are there. This is rank %d", size, rank);
+    if (rank) printf("; rank 0 (%s) shows the training", first);
+    puts(".");
+    fflush(stdout);
+}
+
+static void set_slow(int rank, double slow)
+{
+    char fault[100];
+    snprintf(fault, sizeof fault, "rank=%d,step=0,what=slow:%gx", rank, slow);
+    if (slow > 0) setenv("KOLO_FAULT", fault, 1);
+}
+
 /* Replaces this process by the rank. Returns only if that fails. */
-static int become_rank(const json_t *reply, char *const *words)
+static int become_rank(const json_t *reply, double slow, char *const *words)
 {
     json_t *addresses = json_object_get(reply, "addresses"), *rank = json_object_get(reply, "rank");
     const char *key = json_string_value(json_object_get(reply, "key"));
+    const char *first = json_string_value(json_object_get(reply, "first"));
     json_t *config =
         json_pack("{s:{s:O}, s:{s:s, s:O}}", "cluster", "worker", addresses, "task", "type", "worker", "index", rank);
     char *text = config ? json_dumps(config, JSON_COMPACT) : NULL;
     json_decref(config);
-    if (!text || !key) return board_say(BOARD_FAILED, "the board's answer has no list of addresses and no key");
-    printf("ring: all %zu are there. This is rank %lld.\n", json_array_size(addresses),
-           (long long)json_integer_value(rank));
-    fflush(stdout);
+    if (!text || !key || !first) {
+        free(text);
+        return board_say(BOARD_FAILED, "the board's answer has no list of addresses and no key");
+    }
+    say_rank((int)json_integer_value(rank), json_array_size(addresses), first);
     setenv("TF_CONFIG", text, 1);
     setenv("KOLO_CLUSTER_KEY", key, 1);
+    set_slow((int)json_integer_value(rank), slow);
     free(text);
     signal(SIGINT, SIG_DFL);
     execvp(words[0], words);
     return board_say(BOARD_FAILED, "%s cannot be run: %s", words[0], strerror(errno));
 }
 
-int board_ring(int port, char *const *words)
+int board_ring(int port, double slow, char *const *words)
 {
     char why[200] = "";
     if (!is_program(words[0])) return board_say(BOARD_WRONG_USE, "there is no program '%s' here", words[0]);
@@ -174,7 +193,7 @@ int board_ring(int port, char *const *words)
     json_decref(request);
     free(url);
     free(learner);
-    int code = reply         ? become_rank(reply, words)
+    int code = reply         ? become_rank(reply, slow, words)
                : interrupted ? board_say(130, "you have left the ring")
                              : board_say(BOARD_FAILED, "the board has no place in a ring: %s", why);
     json_decref(reply);

@@ -107,9 +107,10 @@ def test_a_ring_of_accounts(urls, tmp_path):
         news = kernels[0].run("!kolo-board news")[1]
         line = re.search("!kolo-board ring .*", news)[0]
         with ThreadPoolExecutor() as threads:
-            slow = line.replace("!", "!KOLO_FAULT=what=slow:3x ", 1)
+            slow = line.replace("ring", "--slow 3 ring", 1)
             outcomes = list(threads.map(lambda one: one[0].run(one[1]), zip(kernels, (line, slow))))
         assert all(status == "ok" and "ring: all 2 are there. This is rank" in shown for status, shown in outcomes), outcomes
+        assert "slow" not in outcomes[0][1].replace(line, "") and "slow" in outcomes[1][1]
         histories = [kernel.run("!cat history.json 2>/dev/null || true")[1] for kernel in kernels]
         assert [json.loads(history)["ranks"] for history in histories if history] == [2], outcomes
     finally:

@@ -27,12 +27,12 @@ def member(learner, board, tmp_path):
     """Starts a learner's `kolo-board ring`."""
     started = []
 
-    def start(name, *program, joins=True, **variables):
+    def start(name, *program, joins=True, options=(), **variables):
         if joins:
             assert learner(name, "join", board.learner, name).returncode == 0
         environment = {"PATH": f"{BUILD}/bin:/usr/bin:/bin", "KOLO_BOARD_FILE": str(tmp_path / name / "board.json"), "HOME": str(tmp_path),
                        "KOLO_CPU_DEVICES": "2", "KOLO_THREADS": "1", **variables}
-        started.append(subprocess.Popen([BOARD, "ring", *map(str, program)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        started.append(subprocess.Popen([BOARD, *options, "ring", *map(str, program)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         stdin=subprocess.DEVNULL, text=True))
         return started[-1]
 
@@ -67,18 +67,19 @@ def test_all_get_one_list_and_each_a_rank(board, learner, member, tmp_path):
     keys = {re.search("key=([0-9a-f]{64}) words=--epochs 2", out)[1] for _, out, _ in outcomes}
     assert len(keys) == 1 and keys.pop() not in (tmp_path / "class.json").read_text()
     for (_, out, _), config in zip(outcomes, configs):
-        assert f"ring: all 3 are there. This is rank {config['task']['index']}.\n" in out
+        rank = config["task"]["index"]
+        assert re.search(rf"ring: all 3 are there. This is rank {rank}" + (r"; rank 0 \(\w+\) shows the training\.\n" if rank else r"\.\n"), out)
     assert f"!kolo-board ring {show} --epochs 2\n" in learner("ada", "news").stdout
 
 
-@pytest.mark.parametrize("slow", ["", "rank=1,step=1,what=slow:3x"], ids=["equal", "one is slow"])
+@pytest.mark.parametrize("slow", [[], ["--slow", "3"]], ids=["equal", "one is slow"])
 def test_learners_train_one_network(board, member, tmp_path, slow):
     opened(board, 2, *TRAINING, "--history", tmp_path / "history.json")
     words = [*TRAINING, "--history", tmp_path / "history.json"]
-    outcomes = [ended(process) for process in [member(name, *words, KOLO_FAULT=slow) for name in ("ada", "grace")]]
+    outcomes = [ended(process) for process in [member("ada", *words), member("grace", *words, options=slow)]]
     assert [code for code, _, _ in outcomes] == [0, 0], outcomes
     assert json.loads((tmp_path / "history.json").read_text())["ranks"] == 2
-    assert ("slow" in "".join(err for _, _, err in outcomes)) == bool(slow), outcomes
+    assert "slow" not in outcomes[0][2] and ("slow" in outcomes[1][2]) == bool(slow), outcomes
 
 
 def test_who_interrupts_leaves_and_others_go_on(board, member):
@@ -120,11 +121,13 @@ def test_a_board_that_goes_ends_the_wait(board, member):
     (["false"], True, 1, "the board has no place in a ring: status 409: all learners of the ring run the same: !kolo-board ring true --now"),
     (["true", "--now"], False, 1, "you are not on the board: run the line with 'kolo-board join' first"),
     (["nosuchprogram"], True, 2, "there is no program 'nosuchprogram' here"),
+    (["--slow=0", "ring", "true"], True, 2, "--slow is a number from 1 to 1000, got '0'"),
     ([], True, 2, "wanted ring PROGRAM...: `kolo-board --help` lists the commands"),
 ])  # fmt: skip
 def test_wrong_use_of_a_learner(board, member, words, joins, code, sentence):
     opened(board, 2, "true", "--now")
-    assert ended(member("ada", *words, joins=joins)) == (code, "", f"kolo-board: {sentence}\n")
+    options = words[:1] if words[:1] == ["--slow=0"] else []
+    assert ended(member("ada", *words[2 * len(options):], joins=joins, options=options)) == (code, "", f"kolo-board: {sentence}\n")
 
 
 @pytest.mark.parametrize("words, code, sentence", [
