@@ -186,6 +186,15 @@ bool board_learner(char **url, char **learner)
     return there && *url && *learner;
 }
 
+/* Who joins the same board again is not shown its messages again. */
+static void keep_what_was_seen(json_t *settings, const char *path)
+{
+    json_t *before = json_load_file(path, 0, NULL), *seen = json_object_get(before, "seen");
+    if (seen && json_equal(json_object_get(before, "url"), json_object_get(settings, "url")))
+        json_object_set(settings, "seen", seen);
+    json_decref(before);
+}
+
 int board_join(const char *url, const char *learner)
 {
     char path[4096], why[200];
@@ -198,6 +207,7 @@ int board_join(const char *url, const char *learner)
         json_pack("{s:s, s:s, s:i, s:i, s:[]}", "url", url, "learner", learner, "seen", 0, "again", 0, "unsent");
     if (!settings) return board_say(BOARD_WRONG_USE, "the name and the URL have to be UTF-8");
     lock(path);
+    keep_what_was_seen(settings, path);
     /* An empty list of events is what tells a wrong key from a board that is not there. */
     char *reply = board_request(url, "/events", "[]", 5, why);
     bool done = reply && save(settings, path);

@@ -96,14 +96,28 @@ static enum MHD_Result post_events(board *b, struct MHD_Connection *c, const jso
     return why ? refuse(c, 400, why) : saved(b, c);
 }
 
+static const char ring_news[] = "Become a rank of one training: run this in a cell.\n";
+
+/* Who joins the board later is shown the line of the last ring alone. */
+static void forget_older_rings(json_t *messages)
+{
+    for (size_t i = json_array_size(messages); i-- > 0;) {
+        const char *text = json_string_value(json_object_get(json_array_get(messages, i), "text"));
+        /* The last message stays: the next one is numbered after it. */
+        bool last = i + 1 == json_array_size(messages);
+        if (!last && text && strncmp(text, ring_news, strlen(ring_news)) == 0) json_array_remove(messages, i);
+    }
+}
+
 static enum MHD_Result open_ring(board *b, struct MHD_Connection *c, const json_t *wanted)
 {
     const char *why = ring_open(&b->ring, wanted);
     if (why) return refuse(c, 400, why);
     char *line = ring_line(b->ring), *text = NULL;
-    if (line && asprintf(&text, "Become a rank of one training: run this in a cell.\n%s", line) < 0) text = NULL;
+    if (line && asprintf(&text, "%s%s", ring_news, line) < 0) text = NULL;
     json_t *message = text ? json_pack("{s:s}", "text", text) : NULL;
     enum MHD_Result done = message ? post_message(b, c, message) : MHD_NO;
+    forget_older_rings(json_object_get(b->state, "messages"));
     json_decref(message);
     free(text);
     free(line);

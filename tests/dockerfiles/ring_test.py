@@ -148,3 +148,17 @@ def test_the_class_script_opens_a_ring(board, member, tmp_path):
     assert done.stdout == "A ring of 2 is open. Learners run in a cell:\n!kolo-board ring true --epochs 2\n"
     outcomes = [ended(process) for process in [member(name, "true", "--epochs", "2") for name in ("ada", "grace")]]
     assert [code for code, _, _ in outcomes] == [0, 0], outcomes
+
+
+def test_who_comes_later_hears_of_the_last_ring_alone(board, learner):
+    opened(board, 2, "true", "--epochs", "1")
+    assert run([BOARD, "push", board.instructor, "Look here."]).returncode == 0
+    opened(board, 3, "true", "--epochs", "2")
+    learner("ada", "join", board.learner, "ada")
+    heard = learner("ada", "news").stdout
+    assert heard.count("!kolo-board ring") == 1 and "--epochs 2" in heard and "Look here." in heard
+    learner("ada", "join", board.learner, "ada")
+    assert learner("ada", "news").stdout == ""
+    opened(board, 2, "true", "--epochs", "3")
+    heard = learner("ada", "news").stdout
+    assert heard.count("!kolo-board ring") == 1 and "--epochs 3" in heard
