@@ -135,6 +135,8 @@ def test_the_definition_for_apptainer():
     for name in set(parts) - {"files"}:
         checked = run(["sh", "-n", "-c", parts[name]])
         assert checked.returncode == 0, f"%{name}: {checked.stderr}"
+    post = parts["post"]
+    assert 0 < post.find("dockerfiles/setup.sh packages") < post.find("make setup"), "debian:12 has no make"
     assert (ROOT / re.search(r"/opt/kolo/(\S+)", parts["runscript"])[1]).exists()
     paths = run(["sh", "-c", parts["environment"] + "\necho $PATH"]).stdout
     assert paths.startswith("/opt/kolo/build/bin:/opt/kolo/.venv/bin:")
