@@ -124,10 +124,11 @@ static enum MHD_Result open_ring(board *b, struct MHD_Connection *c, const json_
     return done;
 }
 
-static void put_address(const struct sockaddr *at, char text[static 64])
+static void put_address(const void *at, char text[static 64])
 {
-    const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)at;
-    if (at->sa_family != AF_INET || !inet_ntop(AF_INET, &four->sin_addr, text, 64)) snprintf(text, 64, "127.0.0.1");
+    struct sockaddr_in four;
+    memcpy(&four, at, sizeof four);
+    if (four.sin_family != AF_INET || !inet_ntop(AF_INET, &four.sin_addr, text, 64)) snprintf(text, 64, "127.0.0.1");
 }
 
 static enum MHD_Result take_place(board *b, struct MHD_Connection *c, const json_t *request)
@@ -140,7 +141,7 @@ static enum MHD_Result take_place(board *b, struct MHD_Connection *c, const json
     put_address(MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr, path.learner);
     getsockname(MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd, (struct sockaddr *)&own,
                 &size);
-    put_address((struct sockaddr *)&own, path.board);
+    put_address(&own, path.board);
     const char *why = ring_take(b->ring, request, &path, time(NULL), &reply, reason);
     if (why) return refuse(c, 409, why);
     char *text = json_dumps(reply, JSON_COMPACT);

@@ -117,7 +117,8 @@ def memory_line(limit, learners):
     return done.stdout
 
 
-@pytest.mark.skipif(not (ROOT / ".venv/bin/jupyter").exists() or not (ROOT / "build/bin/kolo-kernel").exists(), reason="preflight looks at a built checkout")
+@pytest.mark.skipif(not all((ROOT / path).exists() for path in (".venv/bin/jupyter", "build/bin/kolo-kernel")),
+                    reason="preflight looks at the checkout's own build")
 def test_preflight_reckons_with_what_kernels_and_ranks_take():
     """160 MB a learner, and 1100 MB for each who runs eight ranks at the same time."""
     megabytes = int(re.search(r"MemTotal: +(\d+)", open("/proc/meminfo").read())[1]) // 1024

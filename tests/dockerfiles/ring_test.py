@@ -32,8 +32,8 @@ def member(learner, board, tmp_path):
             assert learner(name, "join", board.learner, name).returncode == 0
         environment = {"PATH": f"{BUILD}/bin:/usr/bin:/bin", "KOLO_BOARD_FILE": str(tmp_path / name / "board.json"), "HOME": str(tmp_path),
                        "KOLO_CPU_DEVICES": "2", "KOLO_THREADS": "1", **variables}
-        started.append(subprocess.Popen([BOARD, *options, "ring", *map(str, program)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                        stdin=subprocess.DEVNULL, text=True))
+        started.append(subprocess.Popen([BOARD, *options, "ring", *map(str, program)], env=environment, text=True,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         return started[-1]
 
     yield start
