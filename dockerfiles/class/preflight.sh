@@ -53,8 +53,15 @@ check_machine() {
 }
 
 check_class() {
-    local found=()
-    for program in docker podman; do ! command -v "$program" >/dev/null || found+=("WITH=$program"); done
+    local program found=()
+    for program in docker podman; do
+        command -v "$program" >/dev/null || continue
+        if timeout 20 "$program" info >/dev/null 2>&1; then
+            found+=("WITH=$program")
+        else
+            warn "$program does not answer: does its daemon run, and may $(id -un) use it?"
+        fi
+    done
     if [[ -d /run/systemd/system ]]; then
         found+=("WITH=users (systemd)")
     elif [[ -w /sys/fs/cgroup/cgroup.subtree_control || -w /sys/fs/cgroup/memory ]]; then
@@ -62,8 +69,20 @@ check_class() {
     fi
     ((${#found[@]})) && good "learners can be kept by ${found[*]}" ||
         bad "there is no docker, podman, systemd or control group that can be written: learners cannot be kept apart"
+    [[ -z $with || " ${found[*]}" == *" WITH=$with"* ]] || bad "WITH=$with cannot be used on this machine"
     ! command -v ss >/dev/null || ! ss -Htln "sport >= :$first and sport < :$((first + count))" | grep -q . ||
         warn "some ports from $first to $((first + count - 1)) are in use; PORT names another first one"
+}
+
+check_accounts() {
+    local path=$top
+    [[ $with == users ]] || return 0
+    until [[ $path == / ]]; do
+        [[ $(stat -c %A "$path") == *[xt] ]] ||
+            { bad "accounts of learners cannot read $top, since $path is closed to them: clone Kolo to /opt/kolo and build it there"; return; }
+        path=$(dirname "$path")
+    done
+    good "accounts of learners can read $top"
 }
 
 check_data() {
@@ -107,6 +126,7 @@ check_build
 ((problems == 0)) || exit 1
 check_machine
 check_class
+check_accounts
 check_tools
 check_data
 check_ranks

@@ -125,6 +125,7 @@ copy_lessons() {
     local home=$1 user=$2
     install -d -o "$user" -g "$user" "$home/kolo"
     cp -r "$top/Start_Here.ipynb" "$top/labs" "$top/source_code" "$home/kolo/"
+    rm -rf "$home"/kolo/{,labs/,labs/solutions/}{run,.ipynb_checkpoints}   # of whoever tried the lessons here
     chown -R "$user:$user" "$home/kolo"
     chmod 700 "$home"
 }
