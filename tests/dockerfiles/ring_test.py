@@ -1,4 +1,5 @@
 """Learners' programs become the ranks of one job, by one command of the instructor's and one of each learner's."""
+import contextlib
 import json
 import os
 import re
@@ -8,7 +9,8 @@ import subprocess
 import patience
 import pytest
 
-from dockerfiles.board_test import BOARD, ask, board, learner, refused, state
+from dockerfiles.board_test import BOARD, Board, ask, board, learner, refused, state
+from ext.launch.other_host import HERE, other_host
 from workshop import BUILD, ROOT, run
 
 __all__ = ["board", "learner"]
@@ -27,12 +29,12 @@ def member(learner, board, tmp_path):
     """Starts a learner's `kolo-board ring`."""
     started = []
 
-    def start(name, *program, joins=True, options=(), **variables):
+    def start(name, *program, joins=True, options=(), before=(), **variables):
         if joins:
             assert learner(name, "join", board.learner, name).returncode == 0
-        environment = {"PATH": f"{BUILD}/bin:/usr/bin:/bin", "KOLO_BOARD_FILE": str(tmp_path / name / "board.json"), "HOME": str(tmp_path),
+        environment = {"PATH": f"{BUILD}/bin:/usr/bin:/bin:/usr/sbin:/sbin", "KOLO_BOARD_FILE": str(tmp_path / name / "board.json"), "HOME": str(tmp_path),
                        "KOLO_CPU_DEVICES": "2", "KOLO_THREADS": "1", **variables}
-        started.append(subprocess.Popen([BOARD, *options, "ring", *map(str, program)], env=environment, text=True,
+        started.append(subprocess.Popen([*before, BOARD, *options, "ring", *map(str, program)], env=environment, text=True,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         return started[-1]
 
@@ -82,6 +84,30 @@ def test_learners_train_one_network(board, member, tmp_path, slow):
     assert "slow" not in outcomes[0][2] and ("slow" in outcomes[1][2]) == bool(slow), outcomes
 
 
+@pytest.fixture
+def host(tmp_path):
+    with contextlib.contextmanager(other_host)(tmp_path) as (name, _, _):
+        yield name
+
+
+def test_learners_of_two_machines_train_one_network(host, learner, member, tmp_path):
+    """One reaches the board over the loopback interface, where the other cannot find it."""
+    open_to_all = Board(tmp_path / "open.json", 0, "--address", "0.0.0.0", "--host", "127.0.0.1")
+    try:
+        opened(open_to_all, 2, *TRAINING)
+        assert learner("ada", "join", open_to_all.learner, "ada").returncode == 0
+        ada = member("ada", *TRAINING, joins=False)
+        assert ada.stdout.readline() == "ring: 1 of 2 are there: ada\n"
+        there = ["ip", "netns", "exec", host]
+        joined = run([*there, BOARD, "join", open_to_all.learner.replace("127.0.0.1", HERE), "grace"],
+                     env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "KOLO_BOARD_FILE": str(tmp_path / "grace/board.json")})
+        assert joined.returncode == 0, joined.stderr
+        outcomes = [ended(process) for process in (ada, member("grace", *TRAINING, joins=False, before=there))]
+        assert [code for code, _, _ in outcomes] == [0, 0], outcomes
+    finally:
+        open_to_all.end()
+
+
 def test_who_interrupts_leaves_and_others_go_on(board, member):
     opened(board, 2, "true")
     ada = member("ada", "true")
@@ -109,7 +135,7 @@ def test_a_board_that_goes_ends_the_wait(board, member):
     # A board that was started again has no ring open, and says so.
     port = board.port
     board.end()
-    again = type(board)(board.file, port)
+    again = Board(board.file, port)
     try:
         code, _, err = ended(ada)
         assert code == 1 and err == "kolo-board: the board has no place in a ring: status 409: no ring is open: wait until the instructor opens one\n"
