@@ -65,6 +65,9 @@ def test_each_has_c_and_files_of_its_own(urls):
         assert "No such" not in kernel.run("!ls ~/kolo/Start_Here.ipynb && touch ~/kolo/mine")[1]
         other = NAMES[NAMES.index(name) - 1]
         kernel.run(f"!touch /tmp/of-{name}")
+        # Kernels of many accounts that start together must not find the same free port.
+        connection = json.loads(Path(f"/home/kolo-{name}/.run/kernel-{kernel.id}.json").read_text())
+        assert connection["transport"] == "ipc"
         assert "Permission denied" in kernel.run(f"!ls /home/kolo-{other}/kolo")[1]
         kernel.close()
 

@@ -17,6 +17,10 @@ class RemoteKernel:
             self.id = made["kernel"]["id"]
         else:
             self.id = self.ask("/api/kernels", {"name": "kolo"})["id"]
+        self.connect()
+
+    def connect(self):
+        """Also again, as a page does when the server has closed the connection."""
         self.socket = websocket.create_connection(
             f"{self.site.replace('http', 'ws')}/api/kernels/{self.id}/channels?token={self.token}", timeout=300 * patience.slowness())
 
