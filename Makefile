@@ -234,6 +234,7 @@ $(filter-out $(SHIM_TESTS),$(TESTS)): $(BUILD)/%: %.c $(LIBKOLO)
 $(filter $(BUILD)/tests/ext/launch/%,$(TESTS)): $(call object,$(filter-out %/main.c %/kolorun.c,$(LAUNCH_SRC)))
 
 # The parts of the kernel that these tests are about need nothing else of it.
+$(BUILD)/tests/ext/board/ring_test: $(call object,$(addprefix ext/board/,ring.c state.c))
 $(filter $(BUILD)/tests/kernel/%,$(TESTS)): EXTRA = -Ikernel
 $(BUILD)/tests/kernel/cells/split_test: $(call object,$(addprefix kernel/cells/,text.c lexer.c split.c declare.c))
 $(BUILD)/tests/kernel/worker/protocol_test: $(call object,kernel/worker/protocol.c kernel/exit_status.c)

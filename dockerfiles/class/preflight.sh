@@ -16,17 +16,35 @@ check_build() {
     [[ -x $top/build/bin/kolo-kernel ]] && good "Kolo is built" || bad "Kolo is not built: run 'make setup'"
 }
 
-# A kernel at rest and a training of the lessons' network take about so much; see CLASS.md for the measurement.
-check_machine() {
-    local cores memory free shm
-    cores=$(nproc)
-    memory=$(awk '/^MemTotal/ { print $2 }' /proc/meminfo)
-    good "$cores cores for $count learners: $(per_learner "$cores") each where all compute at once"
-    if ((memory / count > 1048576)); then
-        good "$(gigabytes "$memory") GB of memory: $(gigabytes $((memory / count))) GB each"
+# Megabytes: JupyterLab with a kernel that trains, and eight ranks of lesson 3. CLASS.md has the measurements.
+rest=160 eight_ranks=1100
+
+check_memory() {
+    local megabytes=$1 at_once
+    at_once=$(((megabytes - count * rest) / eight_ranks))
+    if ((at_once >= count)); then
+        good "$((megabytes / 1024)) GB of memory: enough for all $count learners to run eight ranks at the same time"
+    elif ((at_once >= (count + 3) / 4)); then
+        warn "$((megabytes / 1024)) GB of memory: enough for $count kernels, and for $at_once learners who run eight ranks (lessons 1 to 8) at the same time"
     else
-        bad "$(gigabytes "$memory") GB of memory are $(gigabytes $((memory / count))) GB for each of $count learners; a lesson with eight ranks needs about 1 GB"
+        bad "$((megabytes / 1024)) GB of memory are too little for $count learners: a kernel takes $rest MB, eight ranks (lessons 1 to 8) take $eight_ranks MB"
     fi
+}
+
+check_share() {
+    local megabytes=${memory%[mMgG]}
+    [[ $memory != *[gG] ]] || megabytes=$((megabytes * 1024))
+    ((megabytes >= rest + eight_ranks)) ||
+        bad "MEMORY=$memory is too little for a learner: lessons with eight ranks take $((rest + eight_ranks)) MB"
+}
+
+check_machine() {
+    local cores all free shm
+    cores=$(nproc)
+    all=$(awk '/^MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
+    good "$cores cores for $count learners: $(per_learner "$cores") each where all compute at once"
+    check_memory "$all"
+    check_share
     free=$(df --output=avail -k "$top" | tail -n 1)
     ((free > 2097152)) && good "$(gigabytes "$free") GB are free on the disk" || bad "only $(gigabytes "$free") GB are free on the disk of $top"
     shm=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)
@@ -35,8 +53,15 @@ check_machine() {
 }
 
 check_class() {
-    local found=()
-    for program in docker podman; do ! command -v "$program" >/dev/null || found+=("WITH=$program"); done
+    local program found=()
+    for program in docker podman; do
+        command -v "$program" >/dev/null || continue
+        if timeout 20 "$program" info >/dev/null 2>&1; then
+            found+=("WITH=$program")
+        else
+            warn "$program does not answer: does its daemon run, and may $(id -un) use it?"
+        fi
+    done
     if [[ -d /run/systemd/system ]]; then
         found+=("WITH=users (systemd)")
     elif [[ -w /sys/fs/cgroup/cgroup.subtree_control || -w /sys/fs/cgroup/memory ]]; then
@@ -44,8 +69,20 @@ check_class() {
     fi
     ((${#found[@]})) && good "learners can be kept by ${found[*]}" ||
         bad "there is no docker, podman, systemd or control group that can be written: learners cannot be kept apart"
+    [[ -z $with || " ${found[*]}" == *" WITH=$with"* ]] || bad "WITH=$with cannot be used on this machine"
     ! command -v ss >/dev/null || ! ss -Htln "sport >= :$first and sport < :$((first + count))" | grep -q . ||
         warn "some ports from $first to $((first + count - 1)) are in use; PORT names another first one"
+}
+
+check_accounts() {
+    local path=$top
+    [[ $with == users ]] || return 0
+    until [[ $path == / ]]; do
+        [[ $(stat -c %A "$path") == *[xt] ]] ||
+            { bad "accounts of learners cannot read $top, since $path is closed to them: clone Kolo to /opt/kolo and build it there"; return; }
+        path=$(dirname "$path")
+    done
+    good "accounts of learners can read $top"
 }
 
 check_data() {
@@ -89,6 +126,7 @@ check_build
 ((problems == 0)) || exit 1
 check_machine
 check_class
+check_accounts
 check_tools
 check_data
 check_ranks

@@ -62,7 +62,7 @@ join_group() {
 
 group_files() { ls -d "$groups/kolo-$1" "$groups"/{cpu,memory,pids}/"kolo-$1" 2>/dev/null || true; }
 
-# Ends whatever the learner has running, forks included.
+# Ends whatever the learner has running, forks included. It takes up to 5 seconds, and several learners' can run at once.
 end_group() {
     local name=$1 user
     user=$(account "$name")
@@ -76,13 +76,24 @@ end_group() {
     fi
 }
 
-runs() { pgrep -u "$(account "$1")" -f jupyter-lab >/dev/null 2>&1; }
+# From the first moment on: lab.sh becomes jupyter-lab.
+runs() { pgrep -u "$(account "$1")" -f 'dockerfiles/lab\.sh|jupyter-lab' >/dev/null 2>&1; }
 
-# What the learner's JupyterLab finds in its environment. A learner may read it: it is the learner's own.
+# Whether JupyterLab answers at the learner's port.
+answers() {
+    local at
+    at=$(cat "$class/$1/address" 2>/dev/null || echo "$address")
+    [[ $at != 0.0.0.0 ]] || at=127.0.0.1
+    (exec 3<>"/dev/tcp/$at/$(port_of "$1")") 2>/dev/null
+}
+
+# What the learner's JupyterLab finds in its environment. A learner may read it: it is the learner's own. Kernels speak
+# through sockets in the home folder: each would need five ports, which it looks for before it takes them, and of thirty
+# kernels that start together two may find the same. The folder's name is short, since a socket's path has 107 bytes.
 environment() {
     local home=$1 name=$2
     printf '%s\n' "HOME=$home" "USER=$(account "$name")" "LANG=C.UTF-8" "PATH=/usr/local/bin:/usr/bin:/bin" "SHELL=/bin/bash" \
-        "IP=$address" "PORT=$(port_of "$name")" NO_BROWSER=1 "KOLO_LAB_ROOT=$home/kolo" "JUPYTER_TOKEN=$(cat "$class/$name/token")"
+        KOLO_KERNEL_TRANSPORT=ipc "JUPYTER_RUNTIME_DIR=$home/.run" "IP=$address" "PORT=$(port_of "$name")" NO_BROWSER=1 "KOLO_LAB_ROOT=$home/kolo" "JUPYTER_TOKEN=$(cat "$class/$name/token")"
     [[ -z ${DATA:-} ]] || echo "KOLO_DATA=$(realpath "$DATA")"
     ((gpus == 0)) || echo "CUDA_VISIBLE_DEVICES=$(cat "$class/$name/gpu")"
 }
@@ -91,6 +102,7 @@ begin() {
     local name=$1 user home
     user=$(account "$name")
     home=$(getent passwd "$user" | cut -d: -f6)
+    echo "$address" >"$class/$name/address"
     mapfile -t settings < <(environment "$home" "$name")
     if [[ $(manager) == systemd ]]; then
         printf '%s\n' "${settings[@]}" >"$class/$name/environment"
@@ -106,6 +118,7 @@ begin() {
                 "$top/dockerfiles/lab.sh" </dev/null >>"$class/$name/log" 2>&1
         ) &
         disown
+        for _ in $(seq 100); do ! runs "$name" || break; sleep 0.05; done
     fi
 }
 
@@ -114,6 +127,7 @@ copy_lessons() {
     local home=$1 user=$2
     install -d -o "$user" -g "$user" "$home/kolo"
     cp -r "$top/Start_Here.ipynb" "$top/labs" "$top/source_code" "$home/kolo/"
+    rm -rf "$home"/kolo/{,labs/,labs/solutions/}{run,.ipynb_checkpoints}   # of whoever tried the lessons here
     chown -R "$user:$user" "$home/kolo"
     chmod 700 "$home"
 }
@@ -137,19 +151,28 @@ resume() { runs "$1" || begin "$1"; }
 
 facts() {
     local state=stopped
-    ! runs "$1" || state=running
+    if runs "$1"; then
+        state=starting
+        ! answers "$1" || state=running
+    fi
     echo "$(port_of "$1") $(cat "$class/$1/token") $state"
 }
 
-halt() {
+end_groups() {
     local name
-    for name; do end_group "$name"; done
+    for name; do end_group "$name" & done
+    wait
 }
 
+halt() { end_groups "$@"; }
+
+# Files outside of the home folder go too: the next account may get the same number, and would own them.
 remove() {
-    local name
+    local name whose=()
+    end_groups "$@"
+    for name; do whose+=(-o -user "$(account "$name")"); done
+    find /tmp /var/tmp /dev/shm -xdev \( "${whose[@]:1}" \) -delete 2>/dev/null || true
     for name; do
-        end_group "$name"
         userdel --remove "$(account "$name")" 2>/dev/null || true
         rm -rf "${class:?}/$name"
     done

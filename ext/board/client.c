@@ -1,10 +1,13 @@
 #define _GNU_SOURCE
 #include "board/board.h"
+#include "board/state.h"
 
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ANSWER_MOST = 16 << 20 };
 
@@ -89,12 +92,47 @@ int board_push(const char *url, const char *text)
     return reply ? BOARD_OK : board_say(BOARD_FAILED, "the message was not pushed: %s", why);
 }
 
-int board_results(const char *url)
+/* The CSV of a class's file, whether or not its board runs: the board writes the file after each change. */
+static char *results_of_file(const char *file)
+{
+    if (access(file, R_OK) != 0) {
+        board_say(BOARD_FAILED, "%s cannot be read: %s", file, strerror(errno));
+        return NULL;
+    }
+    json_t *state = state_open(file);
+    char *csv = state ? state_as_csv(state) : NULL;
+    json_decref(state);
+    return csv;
+}
+
+static char *results_of_board(const char *url)
 {
     char why[200];
     char *csv = board_request(url, "/results.csv", NULL, 30, why);
-    if (!csv) return board_say(BOARD_FAILED, "the results could not be read: %s", why);
+    if (!csv) board_say(BOARD_FAILED, "the results could not be read: %s", why);
+    return csv;
+}
+
+int board_results(const char *from)
+{
+    char *csv = strncmp(from, "http", 4) == 0 ? results_of_board(from) : results_of_file(from);
+    if (!csv) return BOARD_FAILED;
     bool written = fputs(csv, stdout) >= 0 && fflush(stdout) == 0;
     free(csv);
     return written ? BOARD_OK : board_say(BOARD_FAILED, "the results could not be written to the output");
+}
+
+int board_open(const char *url, int size, const char *command)
+{
+    char why[200];
+    json_t *ring = json_pack("{s:i, s:s}", "size", size, "command", command);
+    char *body = ring ? json_dumps(ring, JSON_COMPACT) : NULL;
+    json_decref(ring);
+    if (!body) return board_say(BOARD_WRONG_USE, "the command is not UTF-8");
+    char *reply = board_request(url, "/ring", body, 10, why);
+    free(body);
+    free(reply);
+    if (!reply) return board_say(BOARD_FAILED, "the ring was not opened: %s", why);
+    printf("A ring of %d is open. Learners run in a cell:\n!kolo-board ring %s\n", size, command);
+    return BOARD_OK;
 }

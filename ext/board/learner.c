@@ -116,31 +116,83 @@ static void talk(json_t *settings)
     json_object_set_new(settings, "again", json_integer(reached ? 0 : time(NULL) + PAUSE_SECONDS));
 }
 
-int board_send(const char *exercise, const char *event, int number)
+/* Adds an event to those that are unsent, and sends them. Returns how many are unsent then, or -1. */
+static int note_and_send(json_t *settings, const char *path, const char *exercise, const char *event, int number)
 {
-    char path[4096];
-    json_t *settings = joined(path);
-    if (!settings) return BOARD_OK;
     json_t *unsent = json_object_get(settings, "unsent");
     json_array_append_new(unsent, json_pack("{s:O, s:s, s:s, s:i}", "learner", json_object_get(settings, "learner"),
                                             "exercise", exercise, "event", event, "number", number));
     if (json_array_size(unsent) > UNSENT_MOST) json_array_remove(unsent, 0);
     talk(settings);
-    bool saved = save(settings, path);
+    return save(settings, path) ? (int)json_array_size(unsent) : -1;
+}
+
+int board_send(const char *exercise, const char *event, int number)
+{
+    char path[4096];
+    json_t *settings = joined(path);
+    if (!settings) return BOARD_OK;
+    int unsent = note_and_send(settings, path, exercise, event, number);
     json_decref(settings);
-    return saved ? BOARD_OK : BOARD_FAILED;
+    return unsent >= 0 ? BOARD_OK : BOARD_FAILED;
+}
+
+static int say_not_joined(void)
+{
+    return board_say(BOARD_FAILED, "you are not on the board: run the line with 'kolo-board join' first");
+}
+
+int board_hand(bool up)
+{
+    char path[4096];
+    json_t *settings = joined(path);
+    if (!settings) return say_not_joined();
+    json_object_set_new(settings, "again", json_integer(0));
+    int unsent = note_and_send(settings, path, "", up ? "waiting" : "served", 0);
+    json_decref(settings);
+    if (unsent < 0) return BOARD_FAILED;
+    if (unsent > 0) return board_say(BOARD_FAILED, "the board does not answer now; it will be told later");
+    puts(up ? "The board shows that you wait for help. `kolo-board helped` ends this."
+            : "The board no longer shows that you wait.");
+    return BOARD_OK;
 }
 
 int board_news(void)
 {
     char path[4096];
     json_t *settings = joined(path);
-    if (!settings) return BOARD_OK;
+    if (!settings) return say_not_joined();
     json_object_set_new(settings, "again", json_integer(0));
     talk(settings);
-    bool saved = save(settings, path);
+    bool reached = json_integer_value(json_object_get(settings, "again")) == 0, saved = save(settings, path);
     json_decref(settings);
-    return saved ? BOARD_OK : BOARD_FAILED;
+    if (saved && !reached) board_say(BOARD_FAILED, "the board does not answer now");
+    return saved && reached ? BOARD_OK : BOARD_FAILED;
+}
+
+bool board_learner(char **url, char **learner)
+{
+    char path[4096];
+    const char *u, *l;
+    /* Without the lock, which would keep checks waiting for as long as this program runs: the file is replaced whole.
+     */
+    json_t *settings = settings_path(path) ? json_load_file(path, 0, NULL) : NULL;
+    bool there = settings && json_unpack(settings, "{s:s, s:s}", "url", &u, "learner", &l) == 0;
+    if (there) {
+        *url = strdup(u);
+        *learner = strdup(l);
+    }
+    json_decref(settings);
+    return there && *url && *learner;
+}
+
+/* Who joins the same board again is not shown its messages again. */
+static void keep_what_was_seen(json_t *settings, const char *path)
+{
+    json_t *before = json_load_file(path, 0, NULL), *seen = json_object_get(before, "seen");
+    if (seen && json_equal(json_object_get(before, "url"), json_object_get(settings, "url")))
+        json_object_set(settings, "seen", seen);
+    json_decref(before);
 }
 
 int board_join(const char *url, const char *learner)
@@ -155,6 +207,7 @@ int board_join(const char *url, const char *learner)
         json_pack("{s:s, s:s, s:i, s:i, s:[]}", "url", url, "learner", learner, "seen", 0, "again", 0, "unsent");
     if (!settings) return board_say(BOARD_WRONG_USE, "the name and the URL have to be UTF-8");
     lock(path);
+    keep_what_was_seen(settings, path);
     /* An empty list of events is what tells a wrong key from a board that is not there. */
     char *reply = board_request(url, "/events", "[]", 5, why);
     bool done = reply && save(settings, path);

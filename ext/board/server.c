@@ -2,26 +2,30 @@
  *   GET  /INSTRUCTOR              the page            GET  /LEARNER/messages?after=N   what was pushed since
  *   GET  /INSTRUCTOR/state        JSON                POST /LEARNER/events             a list of events
  *   GET  /INSTRUCTOR/results.csv
- *   POST /INSTRUCTOR/messages     {"text": …}
+ *   POST /INSTRUCTOR/messages     {"text": …}         POST /LEARNER/ring               {"learner", "ticket", …}
+ *   POST /INSTRUCTOR/ring         {"size", "command"}
  * One thread serves all requests, so nothing is locked. */
 #define _GNU_SOURCE
 #include "board/board.h"
+#include "board/ring.h"
 #include "board/state.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
 enum { BODY_MOST = 64 << 10, CONNECTIONS = 600, IDLE_SECONDS = 20 };
 
 typedef struct {
-    json_t *state;
+    json_t *state, *ring; /* ring: NULL until the instructor opens one */
     const char *file;
 } board;
 
@@ -92,15 +96,74 @@ static enum MHD_Result post_events(board *b, struct MHD_Connection *c, const jso
     return why ? refuse(c, 400, why) : saved(b, c);
 }
 
+static const char ring_news[] = "Become a rank of one training: run this in a cell.\n";
+
+/* Who joins the board later is shown the line of the last ring alone. */
+static void forget_older_rings(json_t *messages)
+{
+    for (size_t i = json_array_size(messages); i-- > 0;) {
+        const char *text = json_string_value(json_object_get(json_array_get(messages, i), "text"));
+        /* The last message stays: the next one is numbered after it. */
+        bool last = i + 1 == json_array_size(messages);
+        if (!last && text && strncmp(text, ring_news, strlen(ring_news)) == 0) json_array_remove(messages, i);
+    }
+}
+
+static enum MHD_Result open_ring(board *b, struct MHD_Connection *c, const json_t *wanted)
+{
+    const char *why = ring_open(&b->ring, wanted);
+    if (why) return refuse(c, 400, why);
+    char *line = ring_line(b->ring), *text = NULL;
+    if (line && asprintf(&text, "%s%s", ring_news, line) < 0) text = NULL;
+    json_t *message = text ? json_pack("{s:s}", "text", text) : NULL;
+    enum MHD_Result done = message ? post_message(b, c, message) : MHD_NO;
+    forget_older_rings(json_object_get(b->state, "messages"));
+    json_decref(message);
+    free(text);
+    free(line);
+    return done;
+}
+
+static void put_address(const void *at, char text[static 64])
+{
+    struct sockaddr_in four;
+    memcpy(&four, at, sizeof four);
+    if (four.sin_family != AF_INET || !inet_ntop(AF_INET, &four.sin_addr, text, 64)) snprintf(text, 64, "127.0.0.1");
+}
+
+static enum MHD_Result take_place(board *b, struct MHD_Connection *c, const json_t *request)
+{
+    char reason[1200];
+    json_t *reply = NULL;
+    ring_path path;
+    struct sockaddr_storage own = {0};
+    socklen_t size = sizeof own;
+    put_address(MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr, path.learner);
+    getsockname(MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd, (struct sockaddr *)&own,
+                &size);
+    put_address(&own, path.board);
+    const char *why = ring_take(b->ring, request, &path, time(NULL), &reply, reason);
+    if (why) return refuse(c, 409, why);
+    char *text = json_dumps(reply, JSON_COMPACT);
+    json_decref(reply);
+    return answer(c, 200, "application/json", text);
+}
+
+static enum MHD_Result take(board *b, struct MHD_Connection *c, bool instructor, const char *path, const json_t *value)
+{
+    if (strcmp(path, "/ring") == 0) return instructor ? open_ring(b, c, value) : take_place(b, c, value);
+    return instructor ? post_message(b, c, value) : post_events(b, c, value);
+}
+
 static enum MHD_Result post(board *b, struct MHD_Connection *c, bool instructor, const char *path, const body *sent)
 {
-    bool message = instructor && strcmp(path, "/messages") == 0, events = !instructor && strcmp(path, "/events") == 0;
-    if (!message && !events) return refuse(c, 404, "there is no such address on this board");
+    bool known = strcmp(path, "/ring") == 0 || strcmp(path, instructor ? "/messages" : "/events") == 0;
+    if (!known) return refuse(c, 404, "there is no such address on this board");
     if (sent->too_large) return refuse(c, 413, "a request has at most 64 KB");
     json_error_t error;
     json_t *value = json_loadb(sent->text ? sent->text : "", sent->size, 0, &error);
     if (!value) return refuse(c, 400, "wanted JSON");
-    enum MHD_Result done = message ? post_message(b, c, value) : post_events(b, c, value);
+    enum MHD_Result done = take(b, c, instructor, path, value);
     json_decref(value);
     return done;
 }
@@ -114,7 +177,7 @@ static enum MHD_Result get(board *b, struct MHD_Connection *c, bool instructor, 
     if (instructor && (!*path || strcmp(path, "/") == 0))
         return answer(c, 200, "text/html; charset=utf-8", strdup(board_page));
     if (instructor && strcmp(path, "/state") == 0)
-        return answer(c, 200, "application/json", state_for_instructor(b->state));
+        return answer(c, 200, "application/json", state_for_instructor(b->state, ring_shown(b->ring, time(NULL))));
     if (instructor && strcmp(path, "/results.csv") == 0)
         return answer(c, 200, "text/csv; charset=utf-8", state_as_csv(b->state));
     return refuse(c, 404, "there is no such address on this board");
@@ -175,9 +238,9 @@ static void forget_request(void *of, struct MHD_Connection *c, void **request, e
     free(sent);
 }
 
-static void print_addresses(const board *b, const char *address, int port)
+static void print_addresses(const board *b, const char *address, const char *host, int port)
 {
-    const char *host = strcmp(address, "0.0.0.0") == 0 ? "THIS-MACHINE" : address;
+    if (!host) host = strcmp(address, "0.0.0.0") == 0 ? "THIS-MACHINE" : address;
     printf("The board:    http://%s:%d/%s\n", host, port, key_of(b, "instructor_key"));
     printf("For learners: kolo-board join http://%s:%d/%s NAME\n", host, port, key_of(b, "learner_key"));
     puts("Ctrl-C ends it; the next start goes on with the same class.");
@@ -192,7 +255,7 @@ static struct MHD_Daemon *listen_at(board *b, const struct sockaddr_in *at)
                             1u, MHD_OPTION_NOTIFY_COMPLETED, forget_request, NULL, MHD_OPTION_END);
 }
 
-int board_serve(const char *file, const char *address, int port)
+int board_serve(const char *file, const char *address, const char *host, int port)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     if (inet_pton(AF_INET, address, &at.sin_addr) != 1)
@@ -211,10 +274,11 @@ int board_serve(const char *file, const char *address, int port)
         json_decref(b.state);
         return BOARD_FAILED;
     }
-    print_addresses(&b, address, MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port);
+    print_addresses(&b, address, host, MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port);
     int signal;
     sigwait(&ends, &signal);
     MHD_stop_daemon(daemon);
+    json_decref(b.ring);
     json_decref(b.state);
     return BOARD_OK;
 }

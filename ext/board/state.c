@@ -159,10 +159,10 @@ const char *state_add_message(json_t *state, const json_t *message, long now)
     return NULL;
 }
 
-char *state_for_instructor(const json_t *state)
+char *state_for_instructor(const json_t *state, json_t *ring)
 {
-    json_t *shown = json_pack("{s:O, s:O, s:I}", "learners", json_object_get(state, "learners"), "messages",
-                              json_object_get(state, "messages"), "now", (json_int_t)time(NULL));
+    json_t *shown = json_pack("{s:O, s:O, s:o, s:I}", "learners", json_object_get(state, "learners"), "messages",
+                              json_object_get(state, "messages"), "ring", ring, "now", (json_int_t)time(NULL));
     char *text = shown ? json_dumps(shown, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_decref(shown);
     return text;

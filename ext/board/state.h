@@ -24,8 +24,8 @@ const char *state_take_event(json_t *state, const json_t *event, long now);
 /* Adds a message for all learners; NULL, or why not. */
 const char *state_add_message(json_t *state, const json_t *message, long now);
 
-/* What each is shown. The caller frees all of them. */
-char *state_for_instructor(const json_t *state);
+/* What each is shown. The caller frees all of them. `ring` is ring_shown()'s, and is released. */
+char *state_for_instructor(const json_t *state, json_t *ring);
 char *state_messages_after(const json_t *state, long id);
 /* A line for each learner and exercise: learner,exercise,passed,tries,hints,when. */
 char *state_as_csv(const json_t *state);

@@ -54,6 +54,11 @@ def test_ten_learners(tmp_path):
             page.get_by_text("Pushed.").wait_for(timeout=PATIENCE)
             said = json.loads(urllib.request.urlopen(learner + "/messages?after=0").read())
             assert [message["text"] for message in said] == ["Look at the ring's order."]
+            assert page.locator("#ring").inner_text() == ""
+            urllib.request.urlopen(instructor + "/ring", b'{"size": 2, "command": "cnn_mnist --epochs 2"}').read()
+            waiting = {"learner": "ada", "ticket": "0" * 32, "port": 2222, "command": "cnn_mnist --epochs 2"}
+            urllib.request.urlopen(learner + "/ring", json.dumps(waiting).encode()).read()
+            page.get_by_text("Ring of 2: ada waiting, 0 started. Learners run !kolo-board ring cnn_mnist --epochs 2").wait_for(timeout=PATIENCE)
             for scheme in ("light", "dark"):
                 page.emulate_media(color_scheme=scheme)
                 page.screenshot(path=tmp_path / f"{scheme}.png")

@@ -21,8 +21,9 @@ BOARD = Path(os.environ.get("KOLO_BUILD", ROOT / "build")) / "bin/kolo-board"
 class Board:
     """A running board, with its two URLs."""
 
-    def __init__(self, file, port=0):
-        self.process = subprocess.Popen([BOARD, "serve", "--file", file, "--port", str(port)], stdout=subprocess.PIPE, text=True)
+    def __init__(self, file, port=0, *options):
+        self.file = str(file)
+        self.process = subprocess.Popen([BOARD, "serve", "--file", file, "--port", str(port), *options], stdout=subprocess.PIPE, text=True)
         self.instructor, self.learner = (re.search(r"http://\S+", self.process.stdout.readline())[0] for _ in range(2))
 
     @property
@@ -74,11 +75,11 @@ def test_what_the_instructor_sees(board, learner):
     learner("ada", "send", "3.a", "tried")
     learner("ada", "send", "3.a", "passed")
     learner("grace", "send", "3.a", "hint", "2")
-    learner("grace", "wait")
+    assert learner("grace", "wait").stdout.startswith("The board shows that you wait for help.")
     seen = state(board)
     assert seen["ada"]["items"]["3.a"] | {"when": 0} == {"tries": 2, "hints": 0, "passed": True, "when": 0}
     assert seen["grace"]["items"]["3.a"]["hints"] == 2 and seen["grace"]["waiting"] and not seen["ada"]["waiting"]
-    learner("grace", "helped")
+    assert learner("grace", "helped").stdout == "The board no longer shows that you wait.\n"
     assert not state(board)["grace"]["waiting"]
 
 
@@ -88,6 +89,22 @@ def test_nobody_is_on_the_board_who_has_not_joined(board, learner):
     assert "Nothing is sent" in learner("ada", "leave").stdout
     learner("ada", "send", "3.a", "passed")
     assert state(board) == {}
+
+
+@pytest.mark.parametrize("word", ["wait", "helped", "news"])
+def test_who_asks_for_help_hears_whether_the_board_knows(board, learner, word):
+    done = learner("ada", word)
+    assert (done.returncode, done.stderr) == (1, "kolo-board: you are not on the board: run the line with 'kolo-board join' first\n")
+    learner("ada", "join", board.learner, "ada")
+    board.end()
+    done = learner("ada", word)
+    assert (done.returncode, done.stdout) == (1, "") and "the board does not answer now" in done.stderr
+
+
+def test_urls_name_the_host(tmp_path):
+    one = Board(tmp_path / "class.json", 0, "--host", "lab.example.org")
+    one.end()
+    assert one.instructor.startswith("http://lab.example.org:") and one.learner.startswith("http://lab.example.org:")
 
 
 def test_a_message_reaches_each_learner_once(board, learner):
@@ -107,6 +124,18 @@ def test_results_are_csv_that_no_spreadsheet_runs(board, learner):
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [(row["learner"], row["exercise"], row["passed"], row["tries"]) for row in rows] == [("'=HYPERLINK(\"x\")", "3.a", "1", "1")]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", rows[0]["when"])
+
+
+def test_results_of_a_board_that_has_ended(board, learner):
+    learner("ada", "join", board.learner, "ada")
+    learner("ada", "send", "3.a", "passed")
+    running = run([BOARD, "results", board.instructor]).stdout
+    assert running.count("\n") == 2
+    board.end()
+    environment = {**os.environ, "BOARD": board.file}
+    assert run([ROOT / "dockerfiles/kolo-class", "results"], env=environment).stdout == running
+    done = run([BOARD, "results", board.file + "x"])
+    assert (done.returncode, done.stdout) == (1, "") and "cannot be read: No such file" in done.stderr
 
 
 def test_a_board_that_is_gone_delays_nobody_and_loses_nothing(board, learner, tmp_path):

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import sys
 
 import pytest
@@ -44,7 +45,8 @@ def school(tmp_path):
     docker.chmod(0o755)
 
     def ask(*words, **environment):
-        done = run([CLASS, *words], env={"PATH": f"{docker.parent}:{os.environ['PATH']}", **environment}, cwd=tmp_path)
+        done = run([CLASS, *words], cwd=tmp_path,
+                   env={"PATH": f"{docker.parent}:{os.environ['PATH']}", "WITH": "docker", **environment})
         file = docker.parent / "containers.json"
         return done, json.loads(file.read_text()) if file.exists() else {}
 
@@ -99,7 +101,7 @@ def test_stop_and_forget(school):
 
 
 @pytest.mark.parametrize("words, environment, sentence", [
-    ([], {}, "kolo-class takes start, list, stop, forget, preflight, board, invite, push or results"),
+    ([], {}, "kolo-class takes start, list, stop, forget, preflight, board, invite, push, ring or results"),
     (["start"], {}, "start wants a number up to 999 or a file of names, got ''"),
     (["start", "0"], {}, "start wants at least one learner, got '0'"),
     (["start", "2"], {"GPUS": "all"}, "GPUS is how many GPUs this machine has, got 'all'"),
@@ -119,3 +121,58 @@ def test_names_that_are_none(school, tmp_path):
     assert done.returncode == 1 and there == {} and "2:no name" in done.stderr
     (tmp_path / "names").write_text("ada\nada\n")
     assert "ada stands there twice" in school("start", "names")[0].stderr
+
+
+def preflight(limit, learners, **settings):
+    return run([CLASS, "preflight"], env={**os.environ, "FAST": "1", "LEARNERS": str(learners), "MEMORY": limit, **settings}).stdout
+
+
+built = pytest.mark.skipif(not all((ROOT / path).exists() for path in (".venv/bin/jupyter", "build/bin/kolo-kernel")),
+                    reason="preflight looks at the checkout's own build")
+
+
+@built
+@pytest.mark.skipif(bool(shutil.which("podman")), reason="there is a podman here")
+def test_preflight_looks_at_the_way_that_was_chosen():
+    assert "  PROBLEM  WITH=podman cannot be used on this machine\n" in preflight("2g", 1, WITH="podman")
+    closed = next((folder for folder in [ROOT, *ROOT.parents] if not folder.stat().st_mode & 0o001), None)
+    wanted = f"  PROBLEM  accounts of learners cannot read {ROOT}, since {closed} is closed" if closed else f"  ok       accounts of learners can read {ROOT}\n"
+    assert wanted in preflight("2g", 1, WITH="users")
+
+
+@built
+@pytest.mark.parametrize("code, answers", [(0, True), (1, False)])
+def test_preflight_asks_docker_whether_it_works(tmp_path, code, answers):
+    (tmp_path / "docker").write_text(f"#!/bin/sh\nexit {code}\n")
+    (tmp_path / "docker").chmod(0o755)
+    said = preflight("2g", 1, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert ("can be kept by WITH=docker" in said) == answers and ("docker does not answer: does its daemon run" in said) != answers
+
+
+@built
+def test_preflight_reckons_with_what_kernels_and_ranks_take():
+    """160 MB a learner, and 1100 MB for each who runs eight ranks at the same time."""
+    megabytes = int(re.search(r"MemTotal: +(\d+)", open("/proc/meminfo").read())[1]) // 1024
+    if 2400 < megabytes < 590_000:
+        some = megabytes // 600
+        at_once = (megabytes - some * 160) // 1100
+        assert f"  ok       {megabytes // 1024} GB of memory: enough for all 1 learners" in preflight("2g", 1)
+        assert f"  note     {megabytes // 1024} GB of memory: enough for {some} kernels, and for {at_once} learners" in preflight("2g", some)
+    if megabytes < 400_000:
+        assert f"  PROBLEM  {megabytes // 1024} GB of memory are too little for 999 learners" in preflight("2g", 999)
+    assert "  PROBLEM  MEMORY=1g is too little for a learner: lessons with eight ranks take 1260 MB" in preflight("1g", 1)
+    assert "MEMORY" not in preflight("1300m", 1)
+
+
+def test_a_file_from_windows_and_empty_lines(school, tmp_path):
+    (tmp_path / "names").write_bytes(b"ada\r\n\r\ngrace\r\n\r\n")
+    done, there = school("start", "names")
+    assert done.returncode == 0, done.stderr
+    assert list(there) == ["kolo-ada", "kolo-grace"]
+
+
+@pytest.mark.parametrize("words", [["invite"], ["push", "text"], ["results"], ["ring", "2", "true"]])
+def test_without_a_board_nothing_is_printed(school, words):
+    done, _ = school(*words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "kolo: there is no board at kolo-board.json: start it with 'kolo-class board'.\n"

@@ -1,13 +1,16 @@
 """A class of accounts on this machine: each has its own files, cores and memory, and none disturbs another."""
+import json
 import os
 import re
 import subprocess
 import urllib.error
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import patience
 import pytest
 
+from dockerfiles.board_test import BOARD, Board
 from dockerfiles.remote_kernel import RemoteKernel
 from workshop import ROOT, run
 
@@ -61,6 +64,10 @@ def test_each_has_c_and_files_of_its_own(urls):
         assert f"kolo-{name}" in kernel.run("!id -un")[1]
         assert "No such" not in kernel.run("!ls ~/kolo/Start_Here.ipynb && touch ~/kolo/mine")[1]
         other = NAMES[NAMES.index(name) - 1]
+        kernel.run(f"!touch /tmp/of-{name}")
+        # Kernels of many accounts that start together must not find the same free port.
+        connection = json.loads(Path(f"/home/kolo-{name}/.run/kernel-{kernel.id}.json").read_text())
+        assert connection["transport"] == "ipc"
         assert "Permission denied" in kernel.run(f"!ls /home/kolo-{other}/kolo")[1]
         kernel.close()
 
@@ -85,6 +92,34 @@ def test_a_stop_keeps_what_was_written(urls):
     states = dict(re.findall(r"^(\S+) +(running|stopped) ", school("list").stdout, re.MULTILINE))
     assert states[NAMES[0]] == "stopped" and states[NAMES[1]] == "running"
     assert Path(f"/home/kolo-{NAMES[0]}/kolo/mine").exists()
+    # A command that is not told how learners are kept finds those that there are.
+    untold = {name: value for name, value in ENVIRONMENT.items() if name != "WITH"}
+    assert NAMES[0] in run([CLASS, "list"], env=untold).stdout
+
+
+def test_a_ring_of_accounts(urls, tmp_path):
+    """The class is the cluster: programs of two accounts train one network, and one of them is slow."""
+    board = Board(tmp_path / "class.json")
+    kernels = [RemoteKernel(urls[name], "Start_Here.ipynb") for name in NAMES[1:]]
+    try:
+        program = ("cnn_mnist --strategy multi_worker_mirrored --data synthetic --epochs 1 --steps-per-epoch 2 --batch-size 32 "
+                   "--no-validation --history history.json")
+        assert run([BOARD, "open", board.instructor, "2", *program.split()]).returncode == 0
+        for name, kernel in zip(NAMES[1:], kernels):
+            assert f"shows '{name}'" in kernel.run(f"!kolo-board join {board.learner} {name}")[1]
+        news = kernels[0].run("!kolo-board news")[1]
+        line = re.search("!kolo-board ring .*", news)[0]
+        with ThreadPoolExecutor() as threads:
+            slow = line.replace("ring", "--slow 3 ring", 1)
+            outcomes = list(threads.map(lambda one: one[0].run(one[1]), zip(kernels, (line, slow))))
+        assert all(status == "ok" and "ring: all 2 are there. This is rank" in shown for status, shown in outcomes), outcomes
+        assert "slow" not in outcomes[0][1].replace(line, "") and "slow" in outcomes[1][1]
+        histories = [kernel.run("!cat history.json 2>/dev/null || true")[1] for kernel in kernels]
+        assert [json.loads(history)["ranks"] for history in histories if history] == [2], outcomes
+    finally:
+        for kernel in kernels:
+            kernel.close()
+        board.end()
 
 
 def test_a_name_that_is_not_in_the_class(urls):
@@ -98,3 +133,4 @@ def test_forgotten_learners_leave_nothing(urls):
         assert run(["getent", "passwd", f"kolo-{name}"]).returncode == 2
         assert not Path(f"/home/kolo-{name}").exists() and not Path(f"/var/lib/kolo-class/{name}").exists()
         assert not list(Path("/sys/fs/cgroup").glob(f"*/kolo-{name}"))
+        assert not Path(f"/tmp/of-{name}").exists(), "the next account may get the same number"

@@ -9,9 +9,18 @@ import websocket
 
 
 class RemoteKernel:
-    def __init__(self, url):
+    def __init__(self, url, notebook=None):
+        """A kernel alone, or that of a notebook, which runs in the notebook's folder."""
         self.site, self.token = re.match(r"(http://[^/]+)/.*token=(\w+)", url).groups()
-        self.id = self.ask("/api/kernels", {"name": "kolo"})["id"]
+        if notebook:
+            made = self.ask("/api/sessions", {"path": notebook, "name": "", "type": "notebook", "kernel": {"name": "kolo"}})
+            self.id = made["kernel"]["id"]
+        else:
+            self.id = self.ask("/api/kernels", {"name": "kolo"})["id"]
+        self.connect()
+
+    def connect(self):
+        """Also again, as a page does when the server has closed the connection."""
         self.socket = websocket.create_connection(
             f"{self.site.replace('http', 'ws')}/api/kernels/{self.id}/channels?token={self.token}", timeout=300 * patience.slowness())
 
