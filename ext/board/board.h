@@ -49,4 +49,8 @@ char *board_request(const char *url, const char *path, const char *body, double 
 /* What a name may be: 1 to 40 bytes of UTF-8 without control characters. */
 bool board_good_name(const char *name);
 
+enum { BOARD_RANDOM = 32 }; /* bytes */
+/* So many random bytes, at most BOARD_RANDOM, as hexadecimal digits; NULL on failure. */
+json_t *board_random(size_t bytes);
+
 #endif

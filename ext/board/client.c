@@ -79,17 +79,23 @@ char *board_request(const char *url, const char *path, const char *body, double 
     return NULL;
 }
 
-int board_push(const char *url, const char *text)
+/* POSTs and releases `object`, which is NULL if its text was not UTF-8. A failure is told as "the " and
+ * `text` or `failure`. */
+static int post(const char *url, const char *path, json_t *object, const char *text, const char *failure)
 {
     char why[200];
-    json_t *message = json_pack("{s:s}", "text", text);
-    char *body = message ? json_dumps(message, JSON_COMPACT) : NULL;
-    json_decref(message);
-    if (!body) return board_say(BOARD_WRONG_USE, "the message is not UTF-8");
-    char *reply = board_request(url, "/messages", body, 10, why);
+    char *body = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    if (!body) return board_say(BOARD_WRONG_USE, "the %s is not UTF-8", text);
+    char *reply = board_request(url, path, body, 10, why);
     free(body);
     free(reply);
-    return reply ? BOARD_OK : board_say(BOARD_FAILED, "the message was not pushed: %s", why);
+    return reply ? BOARD_OK : board_say(BOARD_FAILED, "the %s: %s", failure, why);
+}
+
+int board_push(const char *url, const char *text)
+{
+    return post(url, "/messages", json_pack("{s:s}", "text", text), "message", "message was not pushed");
 }
 
 /* The CSV of a class's file, whether or not its board runs: the board writes the file after each change. */
@@ -124,15 +130,8 @@ int board_results(const char *from)
 
 int board_open(const char *url, int size, const char *command)
 {
-    char why[200];
     json_t *ring = json_pack("{s:i, s:s}", "size", size, "command", command);
-    char *body = ring ? json_dumps(ring, JSON_COMPACT) : NULL;
-    json_decref(ring);
-    if (!body) return board_say(BOARD_WRONG_USE, "the command is not UTF-8");
-    char *reply = board_request(url, "/ring", body, 10, why);
-    free(body);
-    free(reply);
-    if (!reply) return board_say(BOARD_FAILED, "the ring was not opened: %s", why);
-    printf("A ring of %d is open. Learners run in a cell:\n!kolo-board ring %s\n", size, command);
-    return BOARD_OK;
+    int code = post(url, "/ring", ring, "command", "ring was not opened");
+    if (code == BOARD_OK) printf("A ring of %d is open. Learners run in a cell:\n!kolo-board ring %s\n", size, command);
+    return code;
 }

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 /* A learner whose answer was lost asks again within this time and gets the same one. */
 enum { STARTED_SECONDS = 60 };
@@ -116,14 +115,7 @@ static const char *address_of_this_machine(const json_t *members)
     return NULL;
 }
 
-static json_t *fresh_cluster_key(void)
-{
-    unsigned char random[32];
-    char text[2 * sizeof random + 1];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) return NULL;
-    for (size_t i = 0; i < sizeof random; i++) snprintf(text + 2 * i, 3, "%02x", random[i]);
-    return json_string(text);
-}
+enum { CLUSTER_KEY = 32 }; /* bytes of KOLO_CLUSTER_KEY */
 
 /* All are there: they become a started ring, and the next one begins without members. */
 static void begin(json_t *ring, long now)
@@ -141,7 +133,7 @@ static void begin(json_t *ring, long now)
     json_array_append_new(json_object_get(ring, "started"),
                           json_pack("{s:I, s:O, s:o, s:o, s:o}", "when", (json_int_t)now, "first",
                                     json_object_get(json_array_get(members, 0), "learner"), "tickets", tickets,
-                                    "addresses", addresses, "key", fresh_cluster_key()));
+                                    "addresses", addresses, "key", board_random(CLUSTER_KEY)));
     json_array_clear(members);
     json_object_set_new(ring, "count", json_integer(number_of(ring, "count") + 1));
 }

@@ -21,19 +21,21 @@ bool board_good_name(const char *name)
     return length >= 1 && length <= 40;
 }
 
-static json_t *fresh_key(void)
+json_t *board_random(size_t bytes)
 {
-    unsigned char random[16];
+    unsigned char random[BOARD_RANDOM];
     char text[2 * sizeof random + 1];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) return NULL;
-    for (size_t i = 0; i < sizeof random; i++) snprintf(text + 2 * i, 3, "%02x", random[i]);
+    if (bytes > sizeof random || getrandom(random, bytes, 0) != (ssize_t)bytes) return NULL;
+    for (size_t i = 0; i < bytes; i++) snprintf(text + 2 * i, 3, "%02x", random[i]);
     return json_string(text);
 }
 
+enum { KEY_BYTES = 16 };
+
 static json_t *new_class(void)
 {
-    return json_pack("{s:o, s:o, s:{}, s:[]}", "learner_key", fresh_key(), "instructor_key", fresh_key(), "learners",
-                     "messages");
+    return json_pack("{s:o, s:o, s:{}, s:[]}", "learner_key", board_random(KEY_BYTES), "instructor_key",
+                     board_random(KEY_BYTES), "learners", "messages");
 }
 
 static bool is_class(const json_t *state)

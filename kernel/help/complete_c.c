@@ -163,19 +163,12 @@ static const char *cursor_in(const text *code)
     return at;
 }
 
-enum { ANY_NUMBER = 1000 }; /* of elements, for an array whose initialiser is being written */
-
 /* The unit of the code with the cursor behind it. */
 static void complete_behind(const writing *w, const char *head, matches *into)
 {
     session *s = w->s;
     char *plain = as_c(head), *marked = format_text("%s kolo_cursor", plain);
-    parsed_cell parsed = parsed_cell_of(marked, "In[0]", 0, s->prefix, s->symbols);
-    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", "kolo.h"))
-        text_add(&parsed.prefix, "#include <kolo.h>\n");
-    for (size_t i = 0; i < parsed.count; i++) {
-        if (parsed.items[i].open_array) parsed.items[i].open_size = ANY_NUMBER;
-    }
+    parsed_cell parsed = parsed_behind(s, marked, "kolo.h");
     unit u = unit_of(&parsed, s->symbols, VALUE_NONE, NULL);
     const char *at = cursor_in(&u.source);
     if (at) ask_clang(w, &parsed, &u.source, at, into);

@@ -74,9 +74,7 @@ static char *describe_helper(session *s, const char *name)
 /* An empty cell behind the header: its unit begins as that of the cell does in which the name stands (help_place.c). */
 static void parse_with(session *s, const char *header)
 {
-    parsed_cell parsed = parsed_cell_of("", "In[0]", 0, s->prefix, s->symbols);
-    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", header))
-        text_addf(&parsed.prefix, "#include <%s>\n", header);
+    parsed_cell parsed = parsed_behind(s, "", header);
     unit u = unit_of(&parsed, s->symbols, VALUE_NONE, NULL);
     analyser_parse(&s->analyser, u.source.data, u.source.size);
     text_free(&u.source);

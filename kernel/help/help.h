@@ -2,6 +2,7 @@
 #ifndef KERNEL_HELP_HELP_H
 #define KERNEL_HELP_HELP_H
 
+#include "cells/unit.h"
 #include "result.h"
 #include "session.h"
 
@@ -11,6 +12,9 @@ struct inquiry;
  * the preamble that the next cell needs. Between these two calls it stands in the session. */
 void help_begins(session *s);
 void help_ends(session *s);
+/* The code as a cell of the session, behind this header; an array whose initialiser is not complete gets a size. The
+ * caller frees it with parsed_cell_free(). */
+parsed_cell parsed_behind(session *s, const char *code, const char *header);
 
 /* "?name", "name?", "%magic?", "?ring.next->value": what is asked about, NULL when the cell is no question; the caller
  * frees. `detail` (may be NULL): 1 for "??name", else 0. */

@@ -64,17 +64,10 @@ static CXCursor meaning(session *s, const char *whole, const char *code, size_t 
     return found;
 }
 
-enum { ANY_NUMBER = 1000 }; /* of elements, for an array whose initialiser is being written */
-
 static char *describe_in(const inquiry *ask, const char *code, size_t begin, size_t end)
 {
     session *s = ask->s;
-    parsed_cell parsed = parsed_cell_of(code, "In[0]", 0, s->prefix, s->symbols);
-    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", "kolo.h"))
-        text_add(&parsed.prefix, "#include <kolo.h>\n");
-    for (size_t i = 0; i < parsed.count; i++) {
-        if (parsed.items[i].open_array) parsed.items[i].open_size = ANY_NUMBER;
-    }
+    parsed_cell parsed = parsed_behind(s, code, "kolo.h");
     unit u = unit_of(&parsed, s->symbols, VALUE_NONE, NULL);
     char *about = NULL;
     if (trial_of(&s->analyser, &u.source, TRIAL_OF_HELP, -1) == TRIAL_PASSED &&

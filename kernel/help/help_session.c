@@ -95,9 +95,7 @@ static void add_place(const spot *at, text *facts)
 CXType type_now(session *s, const entity *e)
 {
     char *use = format_text("(void)%s;", e->name);
-    parsed_cell parsed = parsed_cell_of(use, "In[0]", 0, s->prefix, s->symbols);
-    if (!strstr(parsed.prefix.data ? parsed.prefix.data : "", "kolo.h"))
-        text_add(&parsed.prefix, "#include <kolo.h>\n");
+    parsed_cell parsed = parsed_behind(s, use, "kolo.h");
     unit u = unit_of(&parsed, s->symbols, VALUE_NONE, NULL);
     analyser_parse(&s->analyser, u.source.data, u.source.size);
     CXCursor variable = cursor_named(s, e->name);
