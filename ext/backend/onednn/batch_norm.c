@@ -2,9 +2,9 @@
  * those of reference/batch_norm.c.
  *
  * The sixteen lanes are sixteen channels of one pixel, or, where channels come first, sixteen pixels of one channel.
- * Sums are doubles. The factors of a channel are computed first, into rows of floats. Then y = (x − mean) ·
- * scale + shift, where mean is rounded to a float and shift corrects the rounding. The rows are zero for the channels
- * that pad the last block, so that the padding stays zero.
+ * Sums are doubles, to which short sums of bfloat16 values are added as floats. The factors of a channel are computed
+ * first, into rows of floats. Then y = (x − mean) · scale + shift, where mean is rounded to a float and shift corrects
+ * the rounding. The rows are zero for the channels that pad the last block, so that the padding stays zero.
  *
  * A sum behind the normalisation, as in residual networks, is computed in the same pass (KOLO_FUSE_ADD). */
 #include <math.h>
@@ -103,6 +103,13 @@ typedef struct lanes_of_sums {
     doubles first[2], second[2]; /* each: of the lower and of the upper eight lanes */
 } lanes_of_sums;
 
+/* The same sums, of SHORT_STEPS bfloat16 values at most. A float holds the product of two such values exactly. Each
+ * addition rounds to 2⁻²⁴ of the sum; the values themselves were rounded to 2⁻⁹. */
+typedef struct short_sums {
+    kolo_floats first, second;
+} short_sums;
+enum { SHORT_STEPS = 32 };
+
 /* A loop, as in core/lanes.h, behind copies of vectors as a whole. */
 KOLO_INLINE doubles widened(eight_floats from)
 {
@@ -127,17 +134,10 @@ KOLO_INLINE doubles upper(kolo_floats v)
     return widened(half);
 }
 
-/* Eight neighbours of an array. */
-KOLO_INLINE doubles widened_at(const void *from, int64_t at, int narrow)
+KOLO_INLINE doubles widened_at(const float *from)
 {
-    uint16_t halves[8];
-    uint32_t words[8];
     eight_floats eight;
-    if (narrow) {
-        memcpy(halves, (const uint16_t *)from + at, sizeof halves);
-        for (int i = 0; i < 8; i++) words[i] = (uint32_t)halves[i] << 16;
-        memcpy(&eight, words, sizeof eight);
-    } else memcpy(&eight, (const float *)from + at, sizeof eight);
+    memcpy(&eight, from, sizeof eight);
     return widened(eight);
 }
 
@@ -150,17 +150,24 @@ KOLO_INLINE void add_squares(lanes_of_sums *sums, kolo_floats x)
     sums->second[1] += high * high;
 }
 
-/* x: the lanes of `from` at `at`. They are read a second time where they can be, which takes gcc 12 fewer instructions
- * than to divide the vector. */
-KOLO_INLINE void add_products(lanes_of_sums *sums, kolo_floats value, const void *from, int64_t at, kolo_floats x,
-                              int64_t lanes, int narrow)
+/* x: the lanes of `from`. They are read a second time where they can be, which takes gcc 12 fewer instructions than to
+ * divide the vector. */
+KOLO_INLINE void add_products(lanes_of_sums *sums, kolo_floats value, const float *from, kolo_floats x, int64_t lanes)
 {
     bool whole = lanes == KOLO_LANES;
     doubles low = lower(value), high = upper(value);
     sums->first[0] += low;
     sums->first[1] += high;
-    sums->second[0] += low * (whole ? widened_at(from, at, narrow) : lower(x));
-    sums->second[1] += high * (whole ? widened_at(from, at + 8, narrow) : upper(x));
+    sums->second[0] += low * (whole ? widened_at(from) : lower(x));
+    sums->second[1] += high * (whole ? widened_at(from + 8) : upper(x));
+}
+
+KOLO_INLINE void add_short_sums(lanes_of_sums *sums, const short_sums *part)
+{
+    sums->first[0] += lower(part->first);
+    sums->first[1] += upper(part->first);
+    sums->second[0] += lower(part->second);
+    sums->second[1] += upper(part->second);
 }
 
 /* The rows of the channels that the lanes belong to. */
@@ -195,26 +202,48 @@ KOLO_INLINE kolo_floats rectified(kolo_floats y, bool relu)
 
 typedef enum task { MOMENTS, NORMALISE, NORMALISE_AND_ADD, SUMS, BACKWARD } task;
 
+/* Adds to *part where the values are bfloat16, else to *sums. */
+KOLO_INLINE void add_step(task what, const arrays *a, int64_t at, kolo_floats x, int64_t lanes, int narrow,
+                          const lanes_of_rows *r, lanes_of_sums *sums, short_sums *part)
+{
+    kolo_floats value = what == MOMENTS ? x : dz_of(a, r, x, at, lanes, narrow);
+    if (narrow) {
+        part->first += value;
+        part->second += value * x;
+    } else if (what == MOMENTS) add_squares(sums, x);
+    else add_products(sums, value, (const float *)a->x + at, x, lanes);
+}
+
+KOLO_INLINE void write_step(task what, const arrays *a, int64_t at, kolo_floats x, int64_t lanes, int narrow,
+                            const lanes_of_rows *r)
+{
+    if (what == NORMALISE) kolo_put(a->to, at, rectified(normalised(r, x), a->relu), lanes, narrow);
+    if (what == NORMALISE_AND_ADD) {
+        kolo_floats y = kolo_rounded(rectified(normalised(r, x), a->relu), narrow);
+        y += kolo_get(a->addend, at, lanes, narrow);
+        kolo_put(a->to, at, rectified(y, a->relu_of_sum), lanes, narrow);
+    }
+    if (what == BACKWARD) {
+        kolo_floats dz = dz_of(a, r, x, at, lanes, narrow);
+        kolo_put(a->to, at, dz * r->row[SCALE] + (x - r->row[MEAN]) * r->row[BY_X] + r->row[CONSTANT], lanes, narrow);
+    }
+}
+
 /* The copy of the addresses stays in registers, since no store can change it. */
 KOLO_INLINE void run_lanes(task what, const arrays *given, run n, int64_t lanes, int narrow, const lanes_of_rows *r,
                            lanes_of_sums *sums)
 {
     const arrays copy = *given, *a = &copy;
-    for (int64_t i = 0, at = n.at; i < n.steps; i++, at += n.stride) {
-        kolo_floats x = kolo_get(a->x, at, lanes, narrow);
-        if (what == MOMENTS) add_squares(sums, x);
-        if (what == NORMALISE) kolo_put(a->to, at, rectified(normalised(r, x), a->relu), lanes, narrow);
-        if (what == NORMALISE_AND_ADD) {
-            kolo_floats y = kolo_rounded(rectified(normalised(r, x), a->relu), narrow);
-            y += kolo_get(a->addend, at, lanes, narrow);
-            kolo_put(a->to, at, rectified(y, a->relu_of_sum), lanes, narrow);
+    bool adds = what == MOMENTS || what == SUMS;
+    for (int64_t i = 0, at = n.at; i < n.steps;) {
+        int64_t end = adds && narrow && n.steps - i > SHORT_STEPS ? i + SHORT_STEPS : n.steps;
+        short_sums part = {0};
+        for (; i < end; i++, at += n.stride) {
+            kolo_floats x = kolo_get(a->x, at, lanes, narrow);
+            if (adds) add_step(what, a, at, x, lanes, narrow, r, sums, &part);
+            else write_step(what, a, at, x, lanes, narrow, r);
         }
-        if (what == SUMS) add_products(sums, dz_of(a, r, x, at, lanes, narrow), a->x, at, x, lanes, narrow);
-        if (what == BACKWARD) {
-            kolo_floats dz = dz_of(a, r, x, at, lanes, narrow);
-            kolo_put(a->to, at, dz * r->row[SCALE] + (x - r->row[MEAN]) * r->row[BY_X] + r->row[CONSTANT], lanes,
-                     narrow);
-        }
+        if (adds && narrow) add_short_sums(sums, &part);
     }
 }
 
@@ -459,7 +488,7 @@ static kolo_status place_parameters(kolo_plan *plan, const int *values, int coun
     return KOLO_OK;
 }
 
-static kolo_status add_step(kolo_kernel *kernel, kolo_loop *loop, int count, const kolo_operand *operands,
+static kolo_status add_loop(kolo_kernel *kernel, kolo_loop *loop, int count, const kolo_operand *operands,
                             kolo_tiling t)
 {
     kolo_step *step = kolo_step_loop(kernel, loop, count, operands);
@@ -473,7 +502,7 @@ kolo_status kolo_onednn_batch_norm_moments(kolo_kernel *kernel, kolo_plan *plan,
     kolo_tiling t;
     kolo_operand x;
     KOLO_TRY(reorder_x_in(kernel, plan, op->in[0], &x, &t));
-    return add_step(kernel, moments, 1, &x, t);
+    return add_loop(kernel, moments, 1, &x, t);
 }
 
 /* The addend of the sum behind it, in the layout of the normalised values. */
@@ -498,7 +527,7 @@ kolo_status kolo_onednn_batch_norm(kolo_kernel *kernel, kolo_plan *plan, const k
     operands[1] = kolo_output_buffer(kernel, op->out[0], &operands[0].desc);
     KOLO_TRY(add_rows(kernel, t, &operands[2]));
     if (sum) KOLO_TRY(read_addend(kernel, plan, op, sum, operands));
-    KOLO_TRY(add_step(kernel, normalise, sum ? 4 : 3, operands, t));
+    KOLO_TRY(add_loop(kernel, normalise, sum ? 4 : 3, operands, t));
     kernel->step[kernel->step_count - 1].flag = sum && sum->activation == KOLO_RELU;
     return kolo_reorder_out(kernel, operands[1], op->out[0]);
 }
@@ -512,7 +541,7 @@ kolo_status kolo_onednn_batch_norm_sums(kolo_kernel *kernel, kolo_plan *plan, co
     KOLO_TRY(place_parameters(plan, op->out + 1, 2));
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &operands[1].desc, &operands[0]));
     KOLO_TRY(add_rows(kernel, t, &operands[2]));
-    return add_step(kernel, sum_up, 3, operands, t);
+    return add_loop(kernel, sum_up, 3, operands, t);
 }
 
 kolo_status kolo_onednn_batch_norm_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
@@ -527,6 +556,6 @@ kolo_status kolo_onednn_batch_norm_backward(kolo_kernel *kernel, kolo_plan *plan
     KOLO_TRY(kolo_reorder_in(kernel, kolo_operand_of(kernel, op->in[0]), &operands[1].desc, &operands[0]));
     operands[2] = kolo_output_buffer(kernel, op->out[0], &operands[1].desc);
     KOLO_TRY(add_rows(kernel, t, &operands[3]));
-    KOLO_TRY(add_step(kernel, backward, 4, operands, t));
+    KOLO_TRY(add_loop(kernel, backward, 4, operands, t));
     return kolo_reorder_out(kernel, operands[2], op->out[0]);
 }
