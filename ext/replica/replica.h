@@ -161,7 +161,7 @@ kolo_status kolo_replica_update_center(kolo_replica *replica, const kolo_part_ra
 /* The learning rate of the current batch. */
 double kolo_replica_rate(const kolo_replica *replica);
 
-/* trainer.c. Enters the replica's row of the timeline. */
+/* trainer_step.c. Enters the replica's row of the timeline. */
 kolo_timeline_place kolo_replica_enter_row(const kolo_replica *replica, int64_t step);
 
 /* reduce.c. Sums the gradients of the replica's microbatches into arrays.gradient. */

@@ -63,8 +63,10 @@ void kolo_trainer_end_feeds(kolo_trainer *trainer);
 void kolo_trainer_close_feeds(kolo_trainer *trainer);
 void kolo_trainer_reset_timings(kolo_trainer *trainer);
 
-/* Closes the groups of replicas and ranks, which are opened again when they are needed. */
+/* Open and close the groups of replicas and ranks. A step opens them if they are closed. */
+kolo_status kolo_trainer_open_groups(kolo_trainer *trainer);
 void kolo_trainer_close_groups(kolo_trainer *trainer);
+/* trainer_step.c, down to kolo_trainer_attach(). */
 /* Runs one step of the model's strategy on every replica. After KOLO_INTERRUPTED or a failure the groups are opened
  * anew. On an asynchronous stream, unless trainer->exact, totals appear in replicas[0].totals and trainer->local_totals
  * some steps later. kolo_trainer_settle() waits for the rest of them. */

@@ -1,5 +1,5 @@
 /* Records of workers: what a worker has of its own between two epochs, from which a training goes on as if it had not
- * been interrupted. Checkpoints hold them (saving/checkpoint.c). */
+ * been interrupted. Checkpoints hold them (saving/checkpoint.h). */
 #ifndef KOLO_REPLICA_WORKER_RECORDS_H
 #define KOLO_REPLICA_WORKER_RECORDS_H
 
