@@ -30,9 +30,9 @@ void session_close(session *s, bool alone);
 /* One cell: the content of the execute_reply. */
 char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions,
                       bool allow_stdin);
-/* `cursor` counts characters, not bytes. */
-char *session_complete(session *s, const char *code, int cursor);
-char *session_inspect(session *s, const char *code, int cursor, int detail);
+/* The cursor's place is counted in characters, not bytes. */
+char *session_complete(session *s, const char *code, int cursor_characters);
+char *session_inspect(session *s, const char *code, int cursor_characters, int detail);
 char *session_is_complete(session *s, const char *code);
 /* Also while a cell runs: the MIME bundle of the variable whose name is all of `code`; NULL when it is no variable, or
  * its value cannot be read. */
