@@ -131,6 +131,8 @@ $(BUILD)/bin/kolo-board: $(call object,$(BOARD_SRC))
 # code and links nothing but the C library.
 LLVM := /usr/lib/llvm-19
 $(call object,$(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC))): EXTRA = -Ikernel -isystem $(LLVM)/include
+# A library may have functions of the same names: it calls its own.
+$(call object,$(filter-out $(WORKER_SRC) $(RANK_SRC),$(KERNEL_SRC))): EXTRA += -fvisibility=hidden
 $(BUILD)/obj/kernel/jupyter/%.o: kernel/jupyter/%.cpp $(BUILD)/flags
 	$(call say,CXX)
 	$(Q)$(COMPILE_CXX)
@@ -240,6 +242,8 @@ $(BUILD)/tests/kernel/cells/split_test: $(call object,$(addprefix kernel/cells/,
 $(BUILD)/tests/kernel/worker/protocol_test: $(call object,kernel/worker/protocol.c kernel/exit_status.c)
 $(BUILD)/tests/kernel/ranks/wire_test: $(call object,kernel/ranks/wire.c kernel/cells/text.c)
 $(BUILD)/tests/kernel/ranks/wire_test: LIBRARIES = -lzmq
+$(BUILD)/tests/kernel/session_test: $(call object,$(KERNEL_SRC)) $(BUILD)/bin/kolo-worker
+$(BUILD)/tests/kernel/session_test: LIBRARIES = -L$(LLVM)/lib -lclang-19 -lzmq
 
 $(BUILD)/tests/kernel/diagnostics/distributed_test: EXTRA = -Ikernel -isystem $(LLVM)/include
 $(BUILD)/tests/kernel/diagnostics/distributed_test: $(call object,$(addprefix kernel/,diagnostics/distributed.c diagnostics/add.c \
