@@ -244,6 +244,7 @@ $(BUILD)/tests/kernel/ranks/wire_test: $(call object,kernel/ranks/wire.c kernel/
 $(BUILD)/tests/kernel/ranks/wire_test: LIBRARIES = -lzmq
 $(BUILD)/tests/kernel/session_test: $(call object,$(KERNEL_SRC)) $(BUILD)/bin/kolo-worker
 $(BUILD)/tests/kernel/session_test: LIBRARIES = -L$(LLVM)/lib -lclang-19 -lzmq
+$(BUILD)/tests/kernel/debug/adapter_test: $(call object,kernel/debug/adapter.c kernel/cells/text.c)
 
 $(BUILD)/tests/kernel/diagnostics/distributed_test: EXTRA = -Ikernel -isystem $(LLVM)/include
 $(BUILD)/tests/kernel/diagnostics/distributed_test: $(call object,$(addprefix kernel/,diagnostics/distributed.c diagnostics/add.c \
