@@ -145,7 +145,7 @@ $(BUILD)/obj/kernel/worker/limits.o: EXTRA += -fno-sanitize=all
 # What cells and their libraries see of it, beside the calls that stand in front of the C library's (the linker exports
 # those by itself): any other name of the worker's would be taken for a learner's or a library's own.
 # All is bound at the start: a handler of a fault cannot bind in memory that a cell has written over.
-WORKER_SEEN = $(patsubst %,-Wl$(comma)--export-dynamic-symbol='%',kolo_cell_* __ubsan_handle_* MPI_* atexit at_quick_exit pthread_atfork _edata _end)
+WORKER_SEEN = $(patsubst %,-Wl$(comma)--export-dynamic-symbol='%',kolo_cell_* __ubsan_handle_* MPI_* ompi_mpi_* atexit at_quick_exit pthread_atfork _edata _end)
 $(BUILD)/bin/kolo-worker: $(call object,$(WORKER_SRC))
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) $(WORKER_SEEN) -Wl,-z,now -o $@ $^ -ldl -lm -pthread
