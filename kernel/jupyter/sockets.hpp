@@ -46,7 +46,7 @@ class sockets
     receiver receive;
     int wakeup; // an eventfd
     std::mutex lock;
-    std::deque<reply> outgoing; // by the lock, as is
+    std::deque<reply> outgoing; // guarded by `lock`, as `stopping` is
     bool stopping = false;
     std::mutex ending; // held by stop()
     std::thread thread, beating;
