@@ -131,6 +131,8 @@ $(BUILD)/bin/kolo-board: $(call object,$(BOARD_SRC))
 # code and links nothing but the C library.
 LLVM := /usr/lib/llvm-19
 $(call object,$(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC))): EXTRA = -Ikernel -isystem $(LLVM)/include
+# A library may have functions of the same names: it calls its own.
+$(call object,$(filter-out $(WORKER_SRC) $(RANK_SRC),$(KERNEL_SRC))): EXTRA += -fvisibility=hidden
 $(BUILD)/obj/kernel/jupyter/%.o: kernel/jupyter/%.cpp $(BUILD)/flags
 	$(call say,CXX)
 	$(Q)$(COMPILE_CXX)
@@ -143,7 +145,7 @@ $(BUILD)/obj/kernel/worker/limits.o: EXTRA += -fno-sanitize=all
 # What cells and their libraries see of it, beside the calls that stand in front of the C library's (the linker exports
 # those by itself): any other name of the worker's would be taken for a learner's or a library's own.
 # All is bound at the start: a handler of a fault cannot bind in memory that a cell has written over.
-WORKER_SEEN = $(patsubst %,-Wl$(comma)--export-dynamic-symbol='%',kolo_cell_* __ubsan_handle_* MPI_* atexit at_quick_exit pthread_atfork _edata _end)
+WORKER_SEEN = $(patsubst %,-Wl$(comma)--export-dynamic-symbol='%',kolo_cell_* __ubsan_handle_* MPI_* ompi_mpi_* atexit at_quick_exit pthread_atfork _edata _end)
 $(BUILD)/bin/kolo-worker: $(call object,$(WORKER_SRC))
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) $(WORKER_SEEN) -Wl,-z,now -o $@ $^ -ldl -lm -pthread
@@ -240,6 +242,9 @@ $(BUILD)/tests/kernel/cells/split_test: $(call object,$(addprefix kernel/cells/,
 $(BUILD)/tests/kernel/worker/protocol_test: $(call object,kernel/worker/protocol.c kernel/exit_status.c)
 $(BUILD)/tests/kernel/ranks/wire_test: $(call object,kernel/ranks/wire.c kernel/cells/text.c)
 $(BUILD)/tests/kernel/ranks/wire_test: LIBRARIES = -lzmq
+$(BUILD)/tests/kernel/session_test: $(call object,$(KERNEL_SRC)) $(BUILD)/bin/kolo-worker
+$(BUILD)/tests/kernel/session_test: LIBRARIES = -L$(LLVM)/lib -lclang-19 -lzmq
+$(BUILD)/tests/kernel/debug/adapter_test: $(call object,kernel/debug/adapter.c kernel/cells/text.c)
 
 $(BUILD)/tests/kernel/diagnostics/distributed_test: EXTRA = -Ikernel -isystem $(LLVM)/include
 $(BUILD)/tests/kernel/diagnostics/distributed_test: $(call object,$(addprefix kernel/,diagnostics/distributed.c diagnostics/add.c \

@@ -76,7 +76,9 @@ char *folder_make(void)
     if (!base || strlen(base) > 40 || access(base, W_OK)) base = "/tmp";
     sweep_up(base);
     char *folder = format_text("%s/kolo-XXXXXX", base);
-    if (mkdtemp(folder) && lock_folder(folder, O_CREAT) >= 0) return folder;
+    bool made = mkdtemp(folder) != NULL;
+    if (made && lock_folder(folder, O_CREAT) >= 0) return folder;
+    if (made) rmdir(folder);
     free(folder);
     return NULL;
 }

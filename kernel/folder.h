@@ -5,9 +5,9 @@
 
 /* A new folder below $XDG_RUNTIME_DIR or /tmp, locked while this process lives. NULL: none can be made. */
 char *folder_make(void);
-/* With all that is in it. */
+/* Deletes a folder with all that is in it. */
 void folder_remove(const char *path);
-/* A session's, with what belonged to it elsewhere, and to the ranks that it had started. */
+/* Deletes a session's folder, and what the session and its ranks had elsewhere. */
 void folder_remove_session(const char *folder);
 
 #endif

@@ -23,16 +23,16 @@ typedef struct session session;
 
 /* `executable`: the kernel's own path, beside which everything else is found. NULL, and a sentence, on failure. */
 session *session_open(const front *f, const char *executable, char **problem);
-/* Ends the worker and whatever it left behind; deletes the session's folder. `alone`: no other thread uses the session
- * or will; else its memory is left to the end of the process. */
+/* Ends the worker and the processes that it left behind, and deletes the session's folder. `alone`: no other thread
+ * uses the session now or later. Without it the session's memory stays until the process ends. */
 void session_close(session *s, bool alone);
 
 /* One cell: the content of the execute_reply. */
 char *session_execute(session *s, const char *code, bool silent, bool store, const char *user_expressions,
                       bool allow_stdin);
-/* `cursor` counts characters, not bytes. */
-char *session_complete(session *s, const char *code, int cursor);
-char *session_inspect(session *s, const char *code, int cursor, int detail);
+/* The cursor's place is counted in characters, not bytes. */
+char *session_complete(session *s, const char *code, int cursor_characters);
+char *session_inspect(session *s, const char *code, int cursor_characters, int detail);
 char *session_is_complete(session *s, const char *code);
 /* Also while a cell runs: the MIME bundle of the variable whose name is all of `code`; NULL when it is no variable, or
  * its value cannot be read. */
@@ -55,9 +55,9 @@ char *session_comm_info(session *s, const char *target);
 
 /* Any thread, any time: ends the running cell, if one runs. */
 void session_interrupt(session *s);
-/* Before a cell begins: an interrupt that came too late for the one before is not for it. */
+/* To be called before a cell begins: forgets an interrupt that came too late for the cell before. */
 void session_forget_interrupt(session *s);
-/* Where the cell is held by the debugger: it goes on to its end. May wait for the debugger. */
+/* A cell that the debugger holds goes on to its end. May wait for the debugger. */
 void session_interrupt_debugger(session *s);
 
 #ifdef __cplusplus

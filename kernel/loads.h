@@ -4,11 +4,11 @@
 
 #include "session.h"
 
-/* Takes `payload`. */
+/* Notes an object that the worker has loaded. Takes over `payload`. */
 void loads_add(session *s, const char *path, text *payload, bool founds);
-/* The newest has run: it is forgotten when nothing of it lasts. */
+/* To be called when the newest object has run. It is forgotten if the session has nothing of it. */
 void loads_settle(session *s);
-/* Into a new worker. */
+/* Loads all of them into a new worker. False when the worker ends meanwhile. */
 bool loads_again(session *s);
 void loads_clear(session *s);
 

@@ -9,7 +9,7 @@ void cell_begins(session *s);
 void cell_ended(session *s);
 void cell_waits(session *s);
 void cell_goes_on(session *s);
-/* Takes `knowledge`, and `busy` too unless a cell runs: true, and the worker may be asked. */
+/* Takes `knowledge`, and takes `busy` too unless a cell runs. True: it has both, so the worker may be asked. */
 bool help_enters(session *s);
 void help_leaves(session *s, bool alone);
 /* Takes both for ever. False when another thread of the session's own holds them for longer than it may. */

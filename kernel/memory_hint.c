@@ -1,23 +1,16 @@
 /* Which cause of a fault or an abort can be told from the worker's memory. Read first: memory_hint.h. */
 #define _GNU_SOURCE
 #include "memory_hint.h"
+#include "mappings.h"
 #include "worker/protocol.h"
-
-#include <stdio.h>
 
 /* May the worker read, and not write, at this address? A fault there was a write. */
 static bool read_only(pid_t worker, uint64_t address)
 {
-    char path[64], line[4500];
+    mapping m;
     bool found = false;
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)worker);
-    FILE *maps = fopen(path, "re");
-    while (maps && !found && fgets(line, sizeof line, maps)) {
-        unsigned long begin, end;
-        char readable, writable;
-        found = sscanf(line, "%lx-%lx %c%c", &begin, &end, &readable, &writable) == 4 && begin <= address &&
-                address < end && readable == 'r' && writable == '-';
-    }
+    FILE *maps = mappings_open(worker);
+    while (!found && mapping_next(maps, &m)) found = m.begin <= address && address < m.end && m.readable && !m.writable;
     if (maps) fclose(maps);
     return found;
 }

@@ -18,7 +18,7 @@ typedef struct output {
     size_t left_lines, left_bytes;
     text last;    /* the end of what was left out */
     bool capped, silent;
-    bool holds;   /* the cell may ask for input: a line of its that has no end yet may be the question */
+    bool holds;   /* the cell may ask for input: an unfinished line may be its question */
     double sent_last;           /* seconds_now() */
     double credit, credit_time; /* bytes that may be sent now */
 } output;
@@ -28,8 +28,8 @@ void output_add(output *o, int stream, const char *bytes, size_t size);
 void output_flush(output *o);
 void output_end(output *o); /* the cell's last words, incomplete characters included */
 
-/* The line that stdout has begun and that has not been sent yet, for who asks for input; "" when there is none. What
- * stands before it is sent. The caller frees. */
+/* The line that stdout has begun and that has not been sent yet: the question of a cell that asks for input. "" when
+ * there is none. The output before it is sent. The caller frees. */
 char *output_take_question(output *o);
 
 /* Seconds until output_tick has something to do; negative: never. */

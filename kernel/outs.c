@@ -129,11 +129,11 @@ char *outs_named(session *s, const char *code, code_runner *run)
         unsigned number = out ? (unsigned)strtoul(code + t[2].begin, NULL, 10) : (unsigned)strtoul(name + 1, NULL, 10);
         bool last = !strcmp(name, "_") && !own_last && !token_is(code, t + 1, "(");
         if (out && value_of(s, number)) {
-            char *plain = format_text("_%u", number);
+            char plain[16];
+            int size = snprintf(plain, sizeof plain, "_%u", number);
             define_once(s, &defined, plain, value_of(s, number), run);
             memset(copy + t->begin, ' ', t[3].end - t->begin);
-            memcpy(copy + t->begin, plain, strlen(plain));
-            free(plain);
+            memcpy(copy + t->begin, plain, (size_t)size);
         } else if (last) {
             define_once(s, &defined, "_", last_value(s), run);
         } else if (outs_name(name) && name[1]) {

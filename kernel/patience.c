@@ -1,6 +1,8 @@
 #include "patience.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "output.h"
@@ -10,13 +12,14 @@ static const double TICK = 0.05; /* the most that counts between two calls: the 
 /* The number of processes that share a core now, from 1 to 10. */
 static double slowness(void)
 {
-    double ready = 0;
+    char line[128];
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     FILE *file = fopen("/proc/loadavg", "re");
-    if (!file) return 1;
-    bool known = fscanf(file, "%*f %*f %*f %lf/", &ready) == 1;
-    fclose(file);
-    double each = known && cores > 0 ? ready / (double)cores : 1;
+    bool read = file && fgets(line, sizeof line, file);
+    if (file) fclose(file);
+    char *all = read ? strchr(line, '/') : NULL; /* "0.20 0.18 0.12 ready/all newest" */
+    while (all && all > line && all[-1] != ' ') all--;
+    double each = all && cores > 0 ? strtod(all, NULL) / (double)cores : 1;
     return each < 1 ? 1 : each > 10 ? 10 : each;
 }
 

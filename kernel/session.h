@@ -63,7 +63,7 @@ struct session {
     names manuals; /* pages that were asked for: manual.c */
     unsigned count, serial;
     bool allow_stdin, silent;
-    bool ranks_initialised; /* a cell for the ranks that there are now has named kolo_init() */
+    bool ranks_initialised; /* a cell for the present ranks has kolo_init() in it */
     bool input_given; /* by this cell, for the next one: %%stdin */
     unsigned word_line, word_column; /* where the words of the magic that runs stand in its cell; from 1 and 0 */
     struct outs *outs; /* outs.h; NULL: none was kept yet */

@@ -6,7 +6,7 @@
 #include "session.h"
 #include "values/value.h"
 
-/* Makes sure of a worker with every cell loaded. False when none can be had. */
+/* Starts a worker with every cell loaded if there is none. False when none can be had. */
 bool ensure_worker(session *s);
 /* Starts the worker anew, as after a crash: functions come back, variables are zero. */
 bool replace_worker(session *s, bool gently);

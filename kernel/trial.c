@@ -20,11 +20,10 @@ static const rlim_t MEMORY = 1024ull << 20; /* bytes beyond what the kernel has 
 
 static rlim_t present_size(void)
 {
-    unsigned long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (!file || fscanf(file, "%lu", &pages) != 1) pages = 0;
-    if (file) fclose(file);
-    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+    char *numbers = read_whole_file("/proc/self/statm");
+    rlim_t pages = numbers ? strtoul(numbers, NULL, 10) : 0; /* the first one */
+    free(numbers);
+    return pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
 /* The copy has this thread alone. It reads without a preamble, which would leave a file behind, and reports by its

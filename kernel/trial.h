@@ -22,7 +22,7 @@ trial_end trial_of(const analyser *a, const text *unit, unsigned seconds, int wa
 /* A sentence about it for the user. */
 const char *trial_sentence(trial_end end);
 
-/* growth.c: does reading it need little more than its own size? */
+/* growth.c: may reading this text need much more memory or time than its size tells? */
 bool grows(const char *unit, size_t size);
 
 #endif

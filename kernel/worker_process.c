@@ -128,23 +128,23 @@ bool worker_start(worker_process *w)
     close_one(&w->control);
     close_one(&w->out_pipe);
     close_one(&w->error_pipe);
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) || pipe2(out, O_CLOEXEC) ||
-        pipe2(error, O_CLOEXEC))
-        return false;
-    fcntl(out[0], F_SETFL, O_NONBLOCK);
-    fcntl(error[0], F_SETFL, O_NONBLOCK);
-    fcntl(out[0], F_SETPIPE_SZ, 1 << 18);
+    bool made = !socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) && !pipe2(out, O_CLOEXEC) &&
+                !pipe2(error, O_CLOEXEC);
     w->control = control[0];
     w->out_pipe = out[0];
     w->error_pipe = error[0];
     w->process = 0;
     w->fatal_seen = w->unreported = false;
-    bool sent = send_start(w, control[1], out[1], error[1]);
-    w->starting = sent;
-    close(control[1]);
-    close(out[1]);
-    close(error[1]);
-    return sent;
+    if (made) {
+        fcntl(out[0], F_SETFL, O_NONBLOCK);
+        fcntl(error[0], F_SETFL, O_NONBLOCK);
+        fcntl(out[0], F_SETPIPE_SZ, 1 << 18);
+    }
+    w->starting = made && send_start(w, control[1], out[1], error[1]);
+    close_one(&control[1]);
+    close_one(&out[1]);
+    close_one(&error[1]);
+    return w->starting;
 }
 
 bool worker_is_up(const worker_process *w)

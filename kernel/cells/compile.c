@@ -34,10 +34,7 @@ void flags_add(names *list, const char *flag)
     bool whole = false;
     for (const char *const *a = alone; *a; a++) whole |= !strncmp(flag, *a, strlen(*a)) && strlen(flag) > 2;
     for (size_t i = 0; whole && i < list->count; i++) {
-        if (strcmp(list->items[i], flag)) continue;
-        free(list->items[i]);
-        list->count--;
-        memmove(&list->items[i], &list->items[i + 1], (list->count - i) * sizeof *list->items);
+        if (!strcmp(list->items[i], flag)) names_remove(list, i, 1);
     }
     names_add(list, flag);
 }

@@ -12,7 +12,7 @@
 typedef struct compiler {
     names flags;          /* of every compilation: the standard, include folders, the user's %cflags */
     names link_flags;     /* %ldflags */
-    bool debugging;       /* for the debugger's eyes: full debug information, nothing optimised away */
+    bool debugging;       /* for the debugger: full debug information, and no optimisation */
     char *folder;
     unsigned serial;
     pid_t waiting;        /* a clang that waits for its text; 0: none */
@@ -39,7 +39,7 @@ void flags_keep_faults(names *list, const names *given);
 
 void compiler_open(compiler *c, const names *flags, const char *folder);
 void compiler_close(compiler *c);
-/* Starts the clang for the next cell. To be called when nobody waits. */
+/* Starts the clang that the next cell will use. The start takes time, so it happens while no cell waits for it. */
 void compiler_prepare(compiler *c);
 /* To be called now and then: takes a new header into use, and keeps a clang waiting. */
 void compiler_tend(compiler *c);

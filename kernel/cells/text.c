@@ -195,6 +195,13 @@ bool names_have(const names *list, const char *name)
     return false;
 }
 
+void names_remove(names *list, size_t first, size_t count)
+{
+    for (size_t i = first; i < first + count; i++) free(list->items[i]);
+    list->count -= count;
+    memmove(&list->items[first], &list->items[first + count], (list->count - first) * sizeof *list->items);
+}
+
 void names_free(names *list)
 {
     for (size_t i = 0; i < list->count; i++) free(list->items[i]);

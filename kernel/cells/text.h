@@ -50,6 +50,7 @@ void names_add_all(names *list, const names *more);
 void names_add_words(names *list, const char *const *words); /* NULL ends them */
 char **names_arguments(names *list); /* as execv() wants them, with NULL behind the last; the list's own */
 bool names_have(const names *list, const char *name);
+void names_remove(names *list, size_t first, size_t count);
 void names_free(names *list);
 
 #endif

@@ -98,9 +98,9 @@ static void *read_all(void *closure)
         pthread_mutex_lock(&a->lock);
         if (type && !strcmp(type, "response")) take_response(a, message);
         if (type && !strcmp(type, "event")) take_event(a, message);
+        json_decref(message); /* with the lock: jansson reads the count of references without an atomic operation */
         pthread_cond_broadcast(&a->news);
         pthread_mutex_unlock(&a->lock);
-        json_decref(message);
     }
     pthread_mutex_lock(&a->lock);
     a->gone = true;

@@ -2,7 +2,7 @@
  * worker while the front end's debugger is on. Off (the default) it costs nothing.
  *
  * The front end knows a cell by a path that is made of a hash of its code; the debug information knows it as "In[3]",
- * as messages do. The one is rewritten into the other on the way, in both directions: compiled cells do not know.
+ * as messages do. Requests and events are rewritten from the one into the other; compiled cells do not depend on it.
  * Read first: session.h, adapter.h. */
 #ifndef KERNEL_DEBUG_DEBUGGER_H
 #define KERNEL_DEBUG_DEBUGGER_H
@@ -25,7 +25,7 @@ json_t *debug_answer(debugger *d, const json_t *request);
 /* On the thread that runs cells. A cell, as the front end sent it, is about to run under this name, or has run. */
 void debug_cell_begins(debugger *d, const char *code, const char *name);
 void debug_cell_ended(debugger *d);
-/* A new worker has every cell loaded. */
+/* To be called when a new worker has loaded every cell. */
 void debug_worker_started(debugger *d);
 
 /* Any thread: a stopped cell goes on, so that the interrupt, which is on its way, reaches it; breakpoints are passed

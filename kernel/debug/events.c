@@ -30,7 +30,7 @@ char *lldb_command(debugger *d, const char *command, json_int_t frame)
     return copy;
 }
 
-void delete_step_in(debugger *d)
+static void delete_step_in(debugger *d)
 {
     if (!d->step_in) return;
     char *command = format_text("breakpoint delete %lld", (long long)d->step_in);

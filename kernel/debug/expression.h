@@ -8,11 +8,11 @@
 struct build;
 struct unit;
 
-/* Gives each session name in a unit a type of a name of its own: lldb would take any library's `struct point` for the
- * cell's. */
+/* Renames the types of a unit so that no library has a type of the same name: lldb would take a library's
+ * `struct point` for the cell's. */
 void name_types(const struct build *b, struct unit *u);
 
-/* In lldb's words: a type of such a name becomes the one that the learner wrote. The caller frees. */
+/* Undoes that renaming in what lldb says. The caller frees. */
 char *plain_words(const symbols *known, const char *said);
 
 /* The expression with the session's names replaced by what lldb understands, but for `locals`, which hide them. The

@@ -22,7 +22,8 @@ void places_close(places *p)
     json_decref(p->breakpoints);
 }
 
-uint32_t murmur2(const char *bytes, size_t size, uint32_t seed)
+/* MurmurHash2, 32 bits, as Jupyter's front ends compute it. */
+static uint32_t murmur2(const char *bytes, size_t size, uint32_t seed)
 {
     static const uint32_t m = 0x5bd1e995;
     const unsigned char *at = (const unsigned char *)bytes;
@@ -41,7 +42,7 @@ uint32_t murmur2(const char *bytes, size_t size, uint32_t seed)
     return hash ^ hash >> 15;
 }
 
-char *path_of_code(const places *p, const char *code)
+static char *path_of_code(const places *p, const char *code)
 {
     return format_text("%s%u%s", p->prefix, (unsigned)murmur2(code, strlen(code), HASH_SEED), PLACES_SUFFIX);
 }

@@ -27,11 +27,6 @@ typedef struct places {
 void places_open(places *p, const char *folder);
 void places_close(places *p);
 
-/* MurmurHash2, 32 bits, as Jupyter's front ends compute it. */
-uint32_t murmur2(const char *bytes, size_t size, uint32_t seed);
-/* The caller frees. */
-char *path_of_code(const places *p, const char *code);
-
 /* Notes a cell; `name` NULL: it has not run. Its place. */
 const cell_place *places_add(places *p, const char *name, const char *code);
 /* The newest place of that name, or of that path; NULL: none. */

@@ -7,24 +7,24 @@
 
 struct debugger {
     session *s;
-    pthread_mutex_t lock; /* held by whoever works with what follows. The session's `busy` may be taken before it, and
-                             only tried after it */
+    pthread_mutex_t lock; /* guards all that follows. A thread with the session's `busy` may wait for it; a thread that
+                             holds it may only try `busy` */
     places places;
     adapter *adapter; /* NULL: not attached */
-    char *problem; /* why not, and not yet told */
+    char *problem; /* why it could not be attached; NULL when the user has been told */
     atomic_bool on; /* the front end's debugger is switched on */
-    bool noted, recompiled; /* the cells from before that have their places; their functions can be stepped through */
-    bool running; /* a cell does */
-    bool stopped; /* and the front end knows */
-    bool pausing; /* because it wants it */
-    bool passing; /* interrupted: on to the cell's end */
-    json_int_t thread; /* that stopped last */
-    json_int_t still; /* a frame, while the worker is held between cells */
+    bool noted, recompiled; /* earlier cells have their places; their functions can be stepped through */
+    bool running; /* a cell runs */
+    bool stopped; /* the cell is stopped, and the front end has been told */
+    bool pausing; /* the front end has asked for a stop that has not come yet */
+    bool passing; /* the cell was interrupted: it passes over breakpoints until it ends */
+    json_int_t thread; /* the one that stopped last */
+    json_int_t still; /* a frame of the worker while it is held between cells */
     json_int_t step_in; /* the breakpoint at every function that a step may lead into; 0: none */
-    unsigned steps_out; /* of one step, out of code that is not the learner's */
-    json_t *whole_cells; /* frames that are a cell's own, by number */
+    unsigned steps_out; /* how often one step had to leave code that is not the learner's */
+    json_t *whole_cells; /* by number, the frames in a cell's code outside of functions */
     json_t *inspected; /* the last answer to inspectVariables */
-    bool fresh; /* no cell has run since */
+    bool fresh; /* no cell has run since that answer */
     unsigned evaluations;
     json_int_t sequence;
 };
@@ -37,10 +37,10 @@ void detach(debugger *d);
 /* Sets the breakpoints of a path for the cells that have run with that code; lldb's response, or NULL. */
 json_t *set_breakpoints(debugger *d, const char *path);
 
-/* debugger.c: the cells that ran while it was off may be stopped in, and looked at. */
+/* debugger.c: breakpoints work in cells that ran while the debugger was off, and their variables can be read. */
 void note_earlier_cells(debugger *d);
 
-/* recompile.c: compiles every function of earlier cells again, with what the debugger wants to know. */
+/* recompile.c: compiles every function of earlier cells again, with debug information and without optimisation. */
 void compile_again(session *s);
 
 /* events.c */
@@ -49,7 +49,6 @@ void take_event(void *self, adapter *from, json_t *event);
 void publish_event(debugger *d, const char *name, json_t *body);
 /* A command in lldb's own language, in a frame (negative: whichever); what it says, the caller's. */
 char *lldb_command(debugger *d, const char *command, json_int_t frame);
-void delete_step_in(debugger *d);
 /* The cell that a frame is in, NULL: none. */
 const cell_place *place_of_frame(const debugger *d, const json_t *frame);
 /* Is it the code of a cell outside of functions? */
@@ -68,9 +67,5 @@ json_t *answer_variables(debugger *d, const json_t *request);
 json_t *answer_evaluate(debugger *d, const json_t *request);
 json_t *answer_inspect_variables(debugger *d, const json_t *request);
 json_t *answer_rich_inspect(debugger *d, const json_t *request);
-
-/* Stops a worker in which nothing runs, so that it can be looked at; NULL, or why it cannot be. */
-const char *hold_still(debugger *d, bool *held);
-void let_go(debugger *d, bool held);
 
 #endif

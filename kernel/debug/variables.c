@@ -38,7 +38,8 @@ static json_int_t some_frame(debugger *d)
     return frame;
 }
 
-const char *hold_still(debugger *d, bool *held)
+/* Stops a worker in which nothing runs, so that it can be looked at. NULL, or why it cannot be. */
+static const char *hold_still(debugger *d, bool *held)
 {
     *held = false;
     if (!d->adapter || adapter_gone(d->adapter)) return "the debugger is not attached";
@@ -49,7 +50,7 @@ const char *hold_still(debugger *d, bool *held)
     return *held ? NULL : "the process of the cells does not stop";
 }
 
-void let_go(debugger *d, bool held)
+static void let_go(debugger *d, bool held)
 {
     if (held) adapter_thaw(d->adapter);
 }

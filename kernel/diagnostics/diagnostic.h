@@ -15,8 +15,8 @@ typedef struct diagnostic {
     enum CXDiagnosticSeverity severity;
     place at;
     char *message;    /* in plain words */
-    char *hint;       /* NULL: hints.h has one, or nobody */
-    bool other_meant; /* clang's own guess at what was meant was put aside */
+    char *hint;       /* NULL: hints.h may have one */
+    bool other_meant; /* clang's own guess at the name that was meant has been dropped */
     bool internal;    /* found in the wrapping */
     bool hidden;
 } diagnostic;
@@ -29,11 +29,11 @@ typedef struct diagnostics {
 diagnostics diagnostics_of(analyser *a, const char *cell_name, source_line line, void *closure, const symbols *session);
 void diagnostics_free(diagnostics *all);
 
-/* Where the author wrote it: of something in a macro's argument, the argument's place, not the macro's. */
+/* Where the author wrote it. For code in a macro's argument that is the argument's place, not the macro's. */
 place place_of(CXSourceLocation location);
 void place_free(place *p);
 
-/* Is it of the wrapping, or does it speak of it? */
+/* Is it about the kernel's own lines around the cell, or does it name them? */
 bool internal_place(const place *p);
 bool internal_text(const char *message);
 

@@ -29,7 +29,7 @@ char *hint_for(const complaint *c);
 
 /* foreign.c: what a word or a character of another language is in C; NULL when it is none. */
 char *foreign_word(const char *word);
-bool of_other_language(const char *message); /* is the name that clang does not know such a word? */
+bool of_other_language(const char *message); /* is the name that clang does not know one of another language? */
 char *look_alike(const complaint *c);
 
 /* bracket_hints.c: which bracket or part is missing. */

@@ -1,4 +1,4 @@
-/* Calls of libkolo's macros that clang cannot tell of in the caller's words: see library_calls.c. */
+/* Messages about calls of libkolo's macros: clang's own speak of what stands behind the macros. */
 #ifndef KERNEL_DIAGNOSTICS_LIBRARY_CALLS_H
 #define KERNEL_DIAGNOSTICS_LIBRARY_CALLS_H
 

@@ -5,7 +5,7 @@
 
 #include "cells/text.h"
 
-/* A stretch of a cell's C, or a line that is none. */
+/* A stretch of a cell's C, or a line that is not C. */
 typedef struct stretch {
     bool comment;       /* a magic: `code` is what was written */
     char *code;
@@ -24,8 +24,8 @@ typedef struct journal {
     journal_cell *items;
     size_t count, capacity;
     journal_cell current; /* the cell that runs */
-    bool open;     /* one does, and is to be kept */
-    unsigned paused; /* what runs now is a magic's own */
+    bool open;     /* a cell runs that is to be kept */
+    unsigned paused; /* code of a magic's own runs now: it is not kept */
 } journal;
 
 void journal_begin(journal *j, const char *source, const char *name);

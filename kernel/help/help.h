@@ -42,8 +42,6 @@ void complete_keywords(const char *start, names *into);
 
 /* help_call.c. The options of a call of Kolo's that begin with `start`; false when it is no such call. */
 bool complete_options(session *s, const char *call, const char *start, names *into);
-/* "epochs, batch_size, …": the names of the options of such a call; NULL when it has none. The caller frees. */
-char *call_options(session *s, const char *name);
 /* The type of such an option, where it is one that Kolo has named; else NULL. The caller frees. */
 char *option_type(session *s, const char *call, const char *option);
 

@@ -159,7 +159,8 @@ static void add_all_declared(text *names_of, char *lines)
         add_declared(names_of, line, strcspn(line, "\n"));
 }
 
-char *call_options(session *s, const char *name)
+/* "epochs, batch_size, …": the names of the options of such a call; NULL when it has none. The caller frees. */
+static char *call_options(session *s, const char *name)
 {
     char *whole = read_kolo_header(s), *found = NULL;
     char *begin_text = format_text("typedef struct %s_args {", name), *end_text = format_text("} %s_args;", name);

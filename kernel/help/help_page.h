@@ -21,7 +21,7 @@ typedef struct page {
 /* The text of a page, which it frees. */
 char *page_text(page *p);
 
-/* A comment's words, without what makes it a comment. */
+/* A comment's words, without the stars and slashes. */
 char *plain_comment(const char *comment);
 /* The comment that ends right above the line (from 1), or stands beside what is declared there; as written, "" for
  * none. */
@@ -31,7 +31,7 @@ char *comment_beside(const char *code, unsigned line, unsigned column, bool para
 /* "double grid[2][3]" of a name and its type. */
 char *declared_as(const char *type, const char *name);
 
-/* All about what a cursor declares; NULL when it is nothing to be told of. */
+/* The page about what a cursor declares; NULL when it declares nothing. */
 char *describe_cursor(const inquiry *ask, CXCursor cursor);
 /* The first declaration of that name in the analyser's unit, a definition before others; the null cursor for none. */
 CXCursor cursor_named(session *s, const char *name);

@@ -15,12 +15,12 @@ class line_input
   public:
     // An input_reply has come. One that answers an earlier question is ignored.
     void answered(const request &reply);
-    // Every wait for a line of a cell that has begun by now ends.
+    // Ends the wait for a line in each cell that has begun by now.
     void interrupt();
     // How often that was called. A cell notes it as it begins, so that no interrupt comes too early to be seen.
     unsigned interrupts();
-    // The line, or nothing when interrupt() has been called since it had been called `seen` times. `send` sends the
-    // question, whose msg_id is `question`.
+    // The line, or nothing when interrupt() has been called more than `seen` times. `send` sends the question, whose
+    // msg_id is `question`.
     std::optional<std::string> ask(const std::string &question, unsigned seen, const std::function<void()> &send);
 
   private:

@@ -1,6 +1,6 @@
 #include "jupyter/message.hpp"
 
-#include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <mutex>
 
@@ -66,19 +66,13 @@ nl::json make_header(const std::string &type)
 std::optional<double> request::date() const
 {
     std::string date = text_in(header(), "date");
-    std::tm day = {};
-    double seconds = 0;
-    int used = 0, hours = 0, minutes = 0;
-    char sign = 'Z';
-    const char *text = date.c_str();
-    if (std::sscanf(text, "%d-%d-%dT%d:%d:%lf%n", &day.tm_year, &day.tm_mon, &day.tm_mday, &day.tm_hour, &day.tm_min,
-                    &seconds, &used) != 6)
-        return {};
-    day.tm_year -= 1900;
-    day.tm_mon -= 1;
-    double offset = 0;
-    if (std::sscanf(text + used, "%c%d:%d", &sign, &hours, &minutes) == 3) offset = hours * 3600 + minutes * 60;
-    return static_cast<double>(timegm(&day)) + seconds - (sign == '-' ? -offset : offset);
+    std::tm day = {}, zone = {};
+    const char *rest = strptime(date.c_str(), "%Y-%m-%dT%H:%M:%S", &day);
+    if (!rest) return {};
+    char *end = const_cast<char *>(rest);
+    double fraction = *rest == '.' ? std::strtod(rest, &end) : 0;
+    if (!strptime(end, "%z", &zone)) zone.tm_gmtoff = 0; // no zone is UTC
+    return static_cast<double>(timegm(&day)) + fraction - static_cast<double>(zone.tm_gmtoff);
 }
 
 std::optional<xeus::xmessage> taken_apart(const frames &parts, const xeus::xauthentication &key, std::string &problem)

@@ -133,7 +133,7 @@ void sockets::receive_all(zmq::socket_t &socket, channel from)
         std::string problem;
         std::optional<xeus::xmessage> message = taken_apart(parts, *key, problem);
         if (message) receive({std::move(*message), from, clock::now()});
-        else std::cerr << "kolo-kernel: ignored: " << problem << std::endl;
+        else std::cerr << "kolo-kernel: ignored: " << problem << '\n';
     }
 }
 
@@ -179,9 +179,9 @@ void sockets::run()
             more = turn();
         } catch (const zmq::error_t &e) {
             if (e.num() == ETERM) return;
-            if (e.num() != EINTR) std::cerr << "kolo-kernel: a socket failed: " << e.what() << std::endl;
+            if (e.num() != EINTR) std::cerr << "kolo-kernel: a socket failed: " << e.what() << '\n';
         } catch (const std::exception &e) {
-            std::cerr << "kolo-kernel: a message failed: " << e.what() << std::endl;
+            std::cerr << "kolo-kernel: a message failed: " << e.what() << '\n';
         }
     }
     for (zmq::socket_t *socket : {&shell, &control, &input, &iopub}) socket->close();

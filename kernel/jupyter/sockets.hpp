@@ -19,11 +19,11 @@ class sockets
     using receiver = std::function<void(request)>;
 
     // Binds all of them. Throws std::runtime_error with a sentence.
-    explicit sockets(const connection &where);
+    explicit sockets(const connection &from);
     ~sockets();
 
-    // Starts the threads. `receive` is called on the thread of the sockets: it must not wait for anything.
-    void serve(receiver receive);
+    // Starts the threads. `to` is called on the thread of the sockets: it must not wait for anything.
+    void serve(receiver to);
     // Any thread.
     void send(reply message);
     // Any thread but that of the sockets: returns when all that was handed over has been sent, and closes.
@@ -46,7 +46,7 @@ class sockets
     receiver receive;
     int wakeup; // an eventfd
     std::mutex lock;
-    std::deque<reply> outgoing; // by the lock, as is
+    std::deque<reply> outgoing; // guarded by `lock`, as `stopping` is
     bool stopping = false;
     std::mutex ending; // held by stop()
     std::thread thread, beating;

@@ -75,9 +75,7 @@ static bool remove_flag(names *list, const char *flag)
 {
     for (size_t i = 0; i < list->count; i++) {
         if (strcmp(list->items[i], flag)) continue;
-        free(list->items[i]);
-        list->count--;
-        memmove(&list->items[i], &list->items[i + 1], (list->count - i) * sizeof *list->items);
+        names_remove(list, i, 1);
         return true;
     }
     return false;
@@ -93,7 +91,8 @@ static void renew_tools(session *s)
     analyser_open(&s->analyser, &s->base_flags, s->folder);
 }
 
-void use_flags(session *s, const names *flags)
+/* For the analysis and for every compilation from now on. */
+static void use_flags(session *s, const names *flags)
 {
     for (size_t i = 0; i < flags->count; i++) flags_add(&s->base_flags, flags->items[i]);
     renew_tools(s);

@@ -26,14 +26,11 @@ result run_cell(session *s, const char *code, const char *name);
 /* C and line magics, shell lines among them: what a cell, or the body of %%time, is. */
 result run_stretches(session *s, const char *code, const char *name);
 
-/* words.c: a magic's words from that byte on, and below them `body` (NULL: none), behind as many empty lines and
- * blanks as stand
- * before them in the cell: messages have its lines and columns. The caller frees. To be asked before other code runs,
- * which may be magics. */
+/* words.c: a magic's words from that byte on, and below them `body` (NULL: none). As many empty lines and blanks stand
+ * before them as in the cell, so that messages have the cell's lines and columns. The caller frees. To be called before
+ * other code runs: that may have magics of its own. */
 char *in_place(const session *s, const char *words, size_t offset, const char *body);
 
-/* flags.c: for the analysis and for every compilation from now on. */
-void use_flags(session *s, const names *flags);
 /* flags.c: #include "mine.h" finds what lies in the cells' folder. */
 void look_here_for_headers(session *s);
 

@@ -85,9 +85,7 @@ result magic_ranks(session *s, const char *words, const char *name)
     int count = 0;
     if (!given.count) {
         r = show_ranks(s);
-    } else if (!read_count(given.items[0], &count, &r)) {
-        /* said */
-    } else if (too_many_for_here(count, &given, &r)) {
+    } else if (!read_count(given.items[0], &count, &r) || too_many_for_here(count, &given, &r)) {
         /* said */
     } else if (given.count > 1 && *given.items[1] != '-') {
         r = usage_result(s, "ranks", false);

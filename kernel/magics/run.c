@@ -45,9 +45,7 @@ static char *take_input(session *s, names *words, result *r)
         char *path = file ? path_of(s, file) : NULL;
         if (!path) *r = error_result("UsageError", "%%%%run < FILE: the file is missing");
         else if (access(path, R_OK)) *r = error_result("FileError", "%s cannot be read: %s", file, strerror(errno));
-        for (size_t k = i; k < i + taken; k++) free(words->items[k]);
-        words->count -= taken;
-        memmove(&words->items[i], &words->items[i + taken], (words->count - i) * sizeof *words->items);
+        names_remove(words, i, taken);
         return path;
     }
     return NULL;

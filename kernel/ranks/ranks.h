@@ -19,7 +19,7 @@ typedef struct peer {
     bool chosen;   /* the present cell is for it */
     bool running;  /* the cell runs there */
     bool asks;     /* it waits for a line of input */
-    char *question; /* the line that its stdout has begun, for who answers */
+    char *question; /* the line that its stdout has begun: the user sees it where the answer is typed */
     const char *problem; /* why what it says cannot be understood, or it cannot be told anything; NULL: all is well */
     bool spared;   /* its cell was interrupted because another rank has failed */
     bool silent;   /* it has not been heard of for too long */

@@ -5,10 +5,10 @@
  *
  * Between hosts the sockets speak CURVE: the kernel's public key, made for the group, and a token reach the ranks in
  * their environment, never on a command line. A rank makes its own key pair. Its name on the ROUTER, "TOKEN:RANK", goes
- * through the encrypted handshake: whoever has not got the token has no name that the kernel listens to. Open MPI
- * itself sends the environment to other hosts in the clear, as it sends the ranks' own messages: who can listen there
- * cannot read what goes through here, since CURVE's session keys are made anew and never sent, but could pose as a rank
- * before that rank does. */
+ * through the encrypted handshake: the kernel ignores a peer without the token. Open MPI itself
+ * sends the environment to other hosts in the clear, as it sends the ranks' own messages. A listener there cannot read
+ * what goes through here, since CURVE's session keys are made anew and never sent. A listener could pose as a rank
+ * before that rank connects. */
 #ifndef KERNEL_RANKS_WIRE_H
 #define KERNEL_RANKS_WIRE_H
 

@@ -2,9 +2,9 @@
  * the process's mappings, the bytes from the system. Read first: running.h. */
 #define _GNU_SOURCE
 #include "values/running.h"
+#include "mappings.h"
 
 #include <elf.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -65,18 +65,13 @@ static uint64_t place_in_object(const char *path, const char *link)
 /* Where the worker has mapped the object's beginning; 0: nowhere. */
 static uint64_t base_of(pid_t worker, const char *path)
 {
-    char maps[64], line[4500];
+    mapping m;
     uint64_t base = 0;
-    snprintf(maps, sizeof maps, "/proc/%d/maps", (int)worker);
-    FILE *file = fopen(maps, "re");
-    while (file && !base && fgets(line, sizeof line, file)) {
-        unsigned long begin, offset;
-        int name = 0;
-        line[strcspn(line, "\n")] = 0;
-        if (sscanf(line, "%lx-%*x %*s %lx %*s %*s %n", &begin, &offset, &name) != 2 || !name) continue;
-        if (offset == 0 && !strcmp(line + name, path)) base = begin;
+    FILE *maps = mappings_open(worker);
+    while (!base && mapping_next(maps, &m)) {
+        if (m.offset == 0 && !strcmp(m.file, path)) base = m.begin;
     }
-    if (file) fclose(file);
+    if (maps) fclose(maps);
     return base;
 }
 

@@ -9,8 +9,7 @@
 
 /* The memory that values are read from, of whatever process. */
 typedef struct memory {
-    /* Copies `size` bytes at `address`. False, and nothing more, when they cannot be read: a bad address is no fault.
-     */
+    /* Copies `size` bytes at `address`. False when they cannot be read: a bad address must not fault. */
     bool (*read)(void *closure, uint64_t address, size_t size, void *into);
     /* The name of the function at `address`, which the caller frees, or NULL. The member may be NULL. */
     char *(*function_at)(void *closure, uint64_t address);

@@ -3,11 +3,11 @@
  * goes on until the process ends. libkolo's plugin comes through here too; for it MPI is never over.
  * The worker does not link MPI: its types that are needed here are plain C. Read first: worker.h. */
 #define _GNU_SOURCE
-#include "worker/mpi.h"
 #include "worker/worker.h"
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +20,7 @@ int MPI_Init_thread(int *count, char ***arguments, int required, int *provided);
 int MPI_Finalize(void);
 int MPI_Initialized(int *answer);
 int MPI_Finalized(int *answer);
+void ompi_mpi_errors_are_fatal_comm_handler(void **comm, int *code, ...);
 
 static bool ended; /* a cell has called MPI_Finalize, and not MPI_Init since */
 
@@ -38,7 +39,7 @@ static void *real(const char *name)
     static void *library;
     if (!library) dl_iterate_phdr(find_mpi, &library);
     void *found = library ? dlsym(library, name) : NULL;
-    if (!found) fprintf(stderr, "%s: MPI is not loaded\n", name + 1);
+    if (!found) fprintf(stderr, "%s: MPI is not loaded\n", name + (*name == 'P'));
     return found;
 }
 
@@ -150,24 +151,24 @@ int MPI_Finalized(int *answer)
     return MPI_OK;
 }
 
-static int refuse(void)
+/* Open MPI ends a program in this function of its own. It finds the function by its name, and so finds the worker's
+ * first. `comm` is NULL where a function of MPI was called before MPI_Init. A C program would be ended then; for a cell
+ * MPI is started, and the function that it has called goes on. */
+void ompi_mpi_errors_are_fatal_comm_handler(void **comm, int *code, ...)
 {
-    return MPI_FAILED;
-}
-
-/* A cell that asks for its rank is no program of its own: nobody has to start MPI before. */
-void *mpi_find(const char *name, void **slot)
-{
-    void *found = real(name);
-    if (found && !is_up()) {
-        if (MPI_Init(NULL, NULL) != MPI_OK) found = NULL;
-        else
-            fprintf(stderr,
-                    "%s before MPI_Init: MPI has been started for this process alone, rank 0 of 1. '%%ranks 4' starts "
-                    "four, and a cell that begins with %%%%ranks runs on them.\n",
-                    name + 1);
+    va_list rest;
+    va_start(rest, code);
+    const char *name = va_arg(rest, const char *);
+    va_end(rest);
+    void (*fatal)(void **, int *, ...) = NULL;
+    if (comm || is_up() || MPI_Init(NULL, NULL) != MPI_OK) {
+        *(void **)&fatal = real("ompi_mpi_errors_are_fatal_comm_handler");
+        if (fatal) fatal(comm, code, name);
+        return;
     }
-    if (found) *slot = found;
-    else *(int (**)(void))&found = refuse;
-    return found;
+    fprintf(stderr,
+            "%s before MPI_Init: MPI has been started for this process alone, rank 0 of 1. '%%ranks 4' starts four, "
+            "and "
+            "a cell that begins with %%%%ranks runs on them.\n",
+            name);
 }

@@ -1,4 +1,5 @@
-/* A stack that is full: how that is known, and what a cell needs to be left all the same. Read first: worker.h. */
+/* A full stack: how the handler of the fault knows it, and the room that it needs to leave the cell. Read first:
+ * worker.h. */
 #ifndef KERNEL_WORKER_OVERFLOW_H
 #define KERNEL_WORKER_OVERFLOW_H
 

@@ -16,7 +16,7 @@
 #define SIGNAL_INTERRUPT  (__SIGRTMAX - 1)
 #define SIGNAL_LAST_WORDS __SIGRTMAX
 
-/* Raised with each change of what is said here. A supervisor of another version ends with EXIT_OTHER_VERSION at once.
+/* Goes up with each change of these messages. A supervisor of another version ends with EXIT_OTHER_VERSION at once.
  */
 enum { PROTOCOL_VERSION = 6, EXIT_OTHER_VERSION = 2 };
 

@@ -12,10 +12,10 @@ char *segments_folder(const char *session);
 /* Makes it, for this user alone. False where it cannot be made: Open MPI then goes its own way. */
 bool segments_make(const char *folder);
 
-/* All that is in a folder goes. */
+/* Deletes all that is in a folder. */
 void folder_empty(const char *path);
-/* The folder goes, too; takes NULL. It is tried for two seconds: a compiler that outlives a killed kernel may still
- * write its output there. The next kernel removes what stays after that. */
+/* Deletes the folder too; `folder` may be NULL. It tries for two seconds, since a compiler that outlives a killed
+ * kernel may still write its output there. The next kernel removes what stays after that. */
 void folder_delete(const char *path);
 
 #endif

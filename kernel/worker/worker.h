@@ -49,11 +49,11 @@ void recover_from_call(int status, int code);
 bool record_frames(void);
 /* Tells the kernel how the process is about to end. */
 void last_words(int status, int code, void *address);
-/* Says so and dies of the signal. */
+/* Tells the kernel so, and ends the process by the signal. */
 void die_of(int number, void *address);
 /* The same for a status that running.missing explains. */
 void die_refused(int status, int number, void *address);
-/* Leaves the cell with such a status, or dies. */
+/* Leaves the cell with such a status, or ends the process where it cannot be left. */
 _Noreturn void leave_refused(int status);
 
 /* calls.c */
@@ -67,7 +67,7 @@ void remember_process(const struct rlimit *descriptors);
 void restore_process(int input, int output, int error);
 /* After a cell: ends its timers and lifts its limits, which would hinder the worker's own work. */
 void relax_process(void);
-/* Locks of the standard streams that abandoned frames held. */
+/* Releases the locks of the standard streams that abandoned frames held. */
 void release_streams(void);
 void flush_output(void);
 bool is_standard_stream(const FILE *stream);

@@ -75,6 +75,15 @@ def test_mpi_before_its_start_is_a_world_of_one(kernel):
     assert kernel.run("MPI_Init(NULL, NULL);\nMPI_Finalize();\nkept_through_mpi").value == "43"
 
 
+def test_any_function_of_mpi_may_be_the_first_and_an_error_is_mpis(kernel):
+    kernel.run("%restart")
+    first = kernel.run("#include <mpi.h>\nint size = 1; MPI_Aint at = 0; MPI_Datatype one;\n"
+                       "MPI_Type_create_hindexed(1, &size, &at, MPI_INT, &one)")
+    assert first.value == "0" and "MPI_Type_create_hindexed before MPI_Init" in first.stderr
+    wrong = kernel.run("MPI_Bcast(&size, 1, MPI_INT, 9, MPI_COMM_WORLD);")
+    assert wrong.status == "error" and "An error occurred in MPI_Bcast" in wrong.stderr and "invalid root" in wrong.stderr
+
+
 RECIPES = {
     "kolo_adam()": "kolo_adam(.learning_rate = 0.001, .beta_1 = 0.9, .beta_2 = 0.999, .epsilon = 1e-07)",
     "kolo_distributed(kolo_sgd(.momentum = 0.9))": "kolo_distributed(kolo_sgd(.learning_rate = 0.01, .momentum = 0.9))",
