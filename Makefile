@@ -202,7 +202,7 @@ setup:  ## install Debian's packages and .venv, and build; needs no network the 
 	$(Q)dockerfiles/setup.sh kernelspec $(abspath $(BUILD))/bin .venv/share/jupyter/kernels
 
 lab: setup  ## setup, then JupyterLab at Start_Here.ipynb (PORT=8888, NO_BROWSER=1)
-	@PORT=$(PORT) NO_BROWSER=$(NO_BROWSER) dockerfiles/lab.sh
+	@exec env PORT=$(PORT) NO_BROWSER=$(NO_BROWSER) dockerfiles/lab.sh
 
 install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-config, kernelspec (DESTDIR)
 	$(Q)install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig)
