@@ -51,10 +51,11 @@ TEST_SRC    := $(sort $(shell find tests/ext tests/kernel -name '*_test.c'))
 
 object   = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 LIBKOLO := $(BUILD)/lib/libkolo.so
+PROGRAMS := $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
 BUILT   := $(LIBKOLO) $(if $(ONEDNN_SRC),$(BUILD)/lib/libkolo_onednn.so) $(BUILD)/lib/libkolo_mpi.so $(BUILD)/lib/libkolo_zmq.so \
            $(BUILD)/lib/libkolo_curl.so $(BUILD)/lib/libkolo_hwloc.so $(BUILD)/bin/kolo-data \
            $(BUILD)/bin/kolo-what-if $(BUILD)/bin/kolo-board $(if $(LAUNCH_SRC),$(BUILD)/bin/kolorun) $(BUILD)/bin/kolo-kernel $(BUILD)/bin/kolo-worker $(BUILD)/bin/kolo-rank \
-           $(BUILD)/lib/kolo-crash-runtime.o $(addprefix $(BUILD)/bin/,$(notdir $(basename $(PROGRAM_SRC))))
+           $(BUILD)/lib/kolo-crash-runtime.o $(PROGRAMS)
 OBJECTS := $(call object,$(LIB_SRC) $(ONEDNN_SRC) $(MPI_SRC) $(ZMQ_SRC) $(CURL_SRC) $(HWLOC_SRC) $(DATA_SRC) $(WHATIF_SRC) $(BOARD_SRC) $(LAUNCH_SRC) \
                          $(sort $(KERNEL_SRC) $(WORKER_SRC) $(RANK_SRC)) $(JUPYTER_SRC) kernel/crash_runtime/crash_runtime.c)
 TESTS   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
@@ -66,7 +67,7 @@ build: $(BUILT) $(BUILD)/include $(BUILD)/lib/pkgconfig/kolo.pc $(SPEC) $(BUILD)
 
 # Compiling also notes its command, for clangd and clang-tidy.
 quote = $(subst ','\'',$(subst ",\",$(subst \,\\,$(1))))
-note  = @printf '%s\n' '{"directory": "$(CURDIR)", "file": "$<", "command": "$(call quote,$(1))"}' >$@.json
+note  = @printf '%s\n' '{"directory": "$(CURDIR)", "file": "$<", "command": "$(call quote,$(1))"}' >$(or $(2),$@).json
 COMPILE_C   = $(CC) $(KOLO_C) $(CFLAGS) $(EXTRA) -MMD -MP -c $< -o $@
 COMPILE_CXX = $(CXX) -std=gnu++17 -Wall -Wextra $(CFLAGS) -Ikernel -DKOLO_VERSION='"$(VERSION)"' -MMD -MP -c $< -o $@
 
@@ -164,11 +165,12 @@ $(BUILD)/bin/kolo-rank: $(call object,$(RANK_SRC))
 include ext/backend/cuda/rules.mk
 
 # A program of a lesson is built from its own folder's source alone, as a reader's would be.
+COMPILE_PROGRAM = $(CC) -std=gnu17 $(WARN) $(STRICT) $(CFLAGS) -I$(BUILD)/include
 define program
 $(BUILD)/bin/$(notdir $(basename $(1))): $(1) $(LIBKOLO) $(BUILD)/flags | $(BUILD)/include
 	$$(call say,CC)
-	$$(Q)$$(CC) -std=gnu17 $$(WARN) $$(STRICT) $$(CFLAGS) -I$(BUILD)/include -MMD -MP -MF $(BUILD)/obj/$$(@F).d $$< -o $$@ \
-	    -L$(BUILD)/lib -lkolo -lm -Wl,-rpath,'$$$$ORIGIN/../lib'
+	$$(Q)$$(COMPILE_PROGRAM) -MMD -MP -MF $(BUILD)/obj/$$(@F).d $$< -o $$@ -L$(BUILD)/lib -lkolo -lm -Wl,-rpath,'$$$$ORIGIN/../lib'
+	$$(call note,$$(COMPILE_PROGRAM) -c $$<,$(BUILD)/obj/$$(@F))
 endef
 $(foreach source,$(PROGRAM_SRC),$(eval $(call program,$(source))))
 
@@ -179,8 +181,8 @@ $(BUILD)/lib/pkgconfig/kolo.pc: ext/kolo.pc.in $(BUILD)/flags
 	$(Q)sed 's|@PREFIX@|$(abspath $(BUILD))|; s|@VERSION@|$(VERSION)|' $< >$@
 $(SPEC): kernel/kernelspec/kernel.json $(BUILD)/flags
 	$(Q)dockerfiles/setup.sh kernelspec $(abspath $(BUILD))/bin $(BUILD)/share/jupyter/kernels
-$(BUILD)/compile_commands.json: $(OBJECTS)
-	$(Q){ echo '['; cat $(addsuffix .json,$^) | sed '$$!s/$$/,/'; echo ']'; } >$@
+$(BUILD)/compile_commands.json: $(OBJECTS) $(PROGRAMS)
+	$(Q){ echo '['; cat $(patsubst $(BUILD)/bin/%,$(BUILD)/obj/%.json,$(OBJECTS:=.json) $(PROGRAMS)) | sed '$$!s/$$/,/'; echo ']'; } >$@
 
 FLAGS = $(CC) $(CXX) $(KOLO_C) $(CFLAGS) $(VERSION) $(CURDIR)
 # What a change of rebuilds everything. Its rule is also where a machine that cannot build is told so.
@@ -202,7 +204,7 @@ setup:  ## install Debian's packages and .venv, and build; needs no network the 
 	$(Q)dockerfiles/setup.sh kernelspec $(abspath $(BUILD))/bin .venv/share/jupyter/kernels
 
 lab: setup  ## setup, then JupyterLab at Start_Here.ipynb (PORT=8888, NO_BROWSER=1)
-	@PORT=$(PORT) NO_BROWSER=$(NO_BROWSER) dockerfiles/lab.sh
+	@exec env PORT=$(PORT) NO_BROWSER=$(NO_BROWSER) dockerfiles/lab.sh
 
 install: build  ## put kolo into PREFIX=/usr/local: bin, lib, include, pkg-config, kernelspec (DESTDIR)
 	$(Q)install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig)

@@ -166,7 +166,7 @@ static bool serve_frames(display *d, display_client *c, output *o, void (*drain)
 static bool serve_client(display *d, display_client *c, output *o, void (*drain)(void *), void *closure)
 {
     static char block[1 << 16];
-    ssize_t got;
+    ssize_t got = 0;
     if (c->held && !serve_frames(d, c, o, drain, closure)) return false;
     while (!c->held && (got = recv(c->socket, block, sizeof block, MSG_DONTWAIT)) > 0) {
         c->heard = seconds_now();

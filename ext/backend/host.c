@@ -5,7 +5,6 @@
 #include "losses/softmax.h"
 #include "core/vector.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -6,7 +6,6 @@
 
 #include "callbacks/callbacks.h"
 #include "saving/save.h"
-#include "replica/trainer.h"
 
 typedef struct state {
     char path[PATH_MAX];

@@ -11,8 +11,6 @@
 
 #include "callbacks/callbacks.h"
 #include "core/written.h"
-#include "core/random.h"
-#include "runtime/runtime.h"
 #include "saving/save.h"
 #include "replica/trainer.h"
 #include "data/data.h"

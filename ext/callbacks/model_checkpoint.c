@@ -1,5 +1,4 @@
 /* Saves the model while it trains, like Keras's ModelCheckpoint. */
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>

@@ -65,11 +65,13 @@ static bool is_own(const block *b)
     return b->file.process == getpid();
 }
 
-/* A child of fork() would write to its parent's memory. What it sees becomes its own where it writes. */
+/* A child of fork() would write to its parent's memory. What it sees becomes its own where it writes. A block that the
+ * system refuses to make its own is taken from the child: a fault there is better than other numbers in the parent. */
 static void part_from_parent(void)
 {
     for (block *b = blocks; b; b = b->next)
-        mmap(b->memory, b->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, b->file.number, 0);
+        if (mmap(b->memory, b->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, b->file.number, 0) == MAP_FAILED)
+            munmap(b->memory, b->bytes);
     unlock_blocks();
 }
 

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "data/csv_scan.h"
 #include "core/grow.h"
-#include "data/arrays.h"
 #include "data/reader.h"
 
 #include <csv.h>

@@ -1,5 +1,4 @@
 /* Data sets in memory: their ownership, parts, single samples, and the gathering of batches. Read data.h first. */
-#include "data/sources.h"
 #include "data/view.h"
 
 #include <inttypes.h>

@@ -1,7 +1,6 @@
 /* Dictionaries: see dictionary.h. */
 #include "data/dictionary.h"
 #include "core/grow.h"
-#include "data/arrays.h"
 
 #include <stdlib.h>
 #include <string.h>

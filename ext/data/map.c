@@ -1,5 +1,4 @@
 /* kolo_map: samples whose features a function of the caller computes. Read view.h first. */
-#include "core/random.h"
 #include "runtime/runtime.h"
 #include "data/view.h"
 

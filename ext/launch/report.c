@@ -142,7 +142,7 @@ static void join_lines(char *line, const char *next)
 static bool tells_of_vanished_interface(const char *line)
 {
     const char *call = strstr(line, "_ifinit: ioctl("), *error = call ? strstr(call, "failed with errno=") : NULL;
-    int number = error ? atoi(strchr(error, '=') + 1) : 0;
+    long number = error ? strtol(strchr(error, '=') + 1, NULL, 10) : 0;
     return number == ENODEV || number == EADDRNOTAVAIL;
 }
 

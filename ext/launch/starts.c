@@ -12,7 +12,6 @@
 #include "launch/rank_file.h"
 #include "launch/rdma.h"
 #include "launch/say.h"
-#include "launch/segments.h"
 #include "launch/slurm.h"
 #include "launch/timeline.h"
 

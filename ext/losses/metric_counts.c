@@ -5,7 +5,6 @@
 #include "losses/rows.h"
 #include "losses/softmax.h"
 
-#include <math.h>
 #include <stdio.h>
 
 /* ------------------------------------------------------------------------------------------ counts of classes */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "losses/loss.h"
-#include "layers/common.h"
 
 static bool trains(kolo_purpose purpose)
 {

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "plan/fusion.h"
-#include "runtime/runtime.h"
 
 #define USUAL_MICROBATCH    32          /* samples: with more, oneDNN's kernels are no faster, and caches overflow */
 #define LARGEST_MICROBATCH  512 /* samples, where the gradients of the weights need more memory than the values */

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/random.h"
 #include "runtime/runtime.h"
 #include "core/utf8.h"
 #include "layers/kinds.h"

@@ -9,7 +9,6 @@
 #include "core/plugin.h"
 #include "replica/center_message.h"
 #include "runtime/fault.h"
-#include "runtime/runtime.h"
 
 /* For a rank to answer after all have agreed to connect; less than the stall limit, after which the others would tell
  * that this rank has not come. */

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "comm/compressed.h"
-#include "layers/kinds.h"
 #include "replica/trainer.h"
 
 #define ELEMENTS_LEAST (1 << 16) /* of an embedding: a smaller one is summed faster than its rows are counted */

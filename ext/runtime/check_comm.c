@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/call.h"
 #include "comm/own.h"
 #include "core/clock.h"
 #include "runtime/runtime.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "saving/save.h"
-#include "layers/kinds.h"
 
 #define FORMAT  "kolo.model"
 #define VERSION 1

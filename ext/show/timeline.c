@@ -1,7 +1,6 @@
 /* kolo_show_timeline: a row for each thread of each rank, a colour for each category. See timeline.h. */
 #include "show/timeline.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>

@@ -1,7 +1,6 @@
 /* For strategies of workers: counts them, and checks the options of their exchanges. */
 #include <math.h>
 
-#include "runtime/runtime.h"
 #include "strategy/elastic.h"
 #include "strategy/strategy.h"
 

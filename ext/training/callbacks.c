@@ -5,7 +5,6 @@
 
 #include "training/fit.h"
 #include "model/model.h"
-#include "runtime/runtime.h"
 #include "replica/trainer.h"
 
 /* ---------------------------------------------------------------- logs */

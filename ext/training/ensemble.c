@@ -6,7 +6,6 @@
 
 #include "data/data.h"
 #include "replica/workers.h"
-#include "training/fit.h"
 
 static int size_of(const kolo_model *model)
 {

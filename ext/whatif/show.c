@@ -1,5 +1,4 @@
 /* Answers as a table and as a chart, which both say that they are modelled. See what_if.h. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,10 @@
 /* kolo_what_if: options, recordings and answers. See what_if.h. */
 #include "whatif/what_if.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "core/utf8.h"
 #include "core/written.h"
-#include "runtime/runtime.h"
 
 /* ---------------------------------------------------------------- options */
 

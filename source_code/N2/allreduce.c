@@ -101,6 +101,14 @@ static double largest(member *m, double value)
     return value;
 }
 
+/* Whether all members are well so far. All get the same answer, unless the question itself fails. */
+static bool agree(member *m, bool well)
+{
+    bool all = largest(m, !well) == 0;
+    m->failed = m->failed || !well || !all;
+    return !m->failed;
+}
+
 /* ---------------------------------------------------------------- the algorithms */
 
 /* Member 0 receives every array, adds it, and sends the sum to each: 2(n−1) messages of the whole array, one after the
@@ -222,8 +230,7 @@ static bool is_right(member *m, const struct algorithm *algorithm, float *values
     if (got != wanted)
         fprintf(stderr, "allreduce: %s: wanted the sum %g of %lld floats on member %d, got %g\n", algorithm->name,
                 (double)wanted, (long long)count, m->rank, (double)got);
-    m->failed = largest(m, m->failed || got != wanted) != 0;
-    return !m->failed;
+    return agree(m, !m->failed && got == wanted);
 }
 
 /* The best of three runs, which other programs on the machine have disturbed least. */
@@ -261,8 +268,8 @@ static void measure_all(member *m, request *r)
 {
     float *values = malloc((size_t)r->max_bytes + sizeof *values);
     m->room = malloc((size_t)r->max_bytes + sizeof *values);
-    m->failed = largest(m, !values || !m->room) != 0;
-    if (m->failed && m->rank == 0) fprintf(stderr, "allreduce: out of memory: wanted twice %d bytes\n", r->max_bytes);
+    if (!agree(m, values && m->room) && m->rank == 0)
+        fprintf(stderr, "allreduce: out of memory: wanted twice %d bytes\n", r->max_bytes);
     if (m->rank == 0 && !m->failed) printf("algorithm         bytes  microseconds  bus GB/s\n");
     for (int64_t bytes = r->min_bytes; bytes <= r->max_bytes && !m->failed; bytes *= r->factor)
         for (int a = 0; a < ALGORITHMS && !m->failed; a++) {
@@ -387,7 +394,7 @@ int main(int argc, char **argv)
     kolo_init(&argc, &argv);
     read_request(argc, argv, &r);
     member rank = {.rank = kolo_rank(), .size = kolo_size()};
-    bool right = largest(&rank, !open_json(&r, part, sizeof part)) == 0;
+    bool right = agree(&rank, open_json(&r, part, sizeof part));
     if (right && r.devices > 1) right = measure_devices(&r);
     else if (right) measure_all(&rank, &r), right = !rank.failed;
     right = close_json(&r, part, right);

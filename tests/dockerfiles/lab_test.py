@@ -1,4 +1,5 @@
-"""`make lab`'s JupyterLab: it listens, asks for its token, knows the kernel, and ends at Ctrl-C."""
+"""`make lab`'s JupyterLab: it listens, asks for its token, knows the kernel, and ends at Ctrl-C and with make."""
+import contextlib
 import json
 import os
 import re
@@ -24,21 +25,21 @@ def free_port():
 
 def lab_environment(port):
     environment = {**os.environ, "PORT": str(port), "NO_BROWSER": "1"}
-    environment.pop("JUPYTER_TOKEN", None)
+    for name in ("JUPYTER_TOKEN", "MAKEFLAGS", "MAKELEVEL"):
+        environment.pop(name, None)
     return environment
 
 
-@pytest.fixture
-def lab():
+@contextlib.contextmanager
+def running(*command):
     """The URL that a running lab printed, and its process."""
-    port = free_port()
-    process = subprocess.Popen([LAB], env=lab_environment(port), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL, text=True, start_new_session=True)
+    process = subprocess.Popen(command, cwd=ROOT, env=lab_environment(free_port()), stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True)
     try:
         url = next(found[0] for found in (re.search(r"http://\S+", line) for line in process.stdout) if found)
         yield url, process
     finally:
-        if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
@@ -46,6 +47,12 @@ def lab():
 def get(url):
     with urllib.request.urlopen(url) as answer:
         return answer.status, answer.read()
+
+
+@pytest.fixture
+def lab():
+    with running(LAB) as started:
+        yield started
 
 
 def test_a_lab(lab):
@@ -64,6 +71,14 @@ def test_a_lab(lab):
     start = patience.now()
     patience.wait(process, 30)
     assert patience.now() - start < 10
+
+
+def test_a_signal_to_make_ends_it():
+    with running("make", "-o", "setup", "lab") as (url, process):
+        process.terminate()  # make alone, not its group
+        patience.wait(process, 30)
+        with pytest.raises(urllib.error.URLError, match="refused"):
+            get(url)
 
 
 def test_a_port_in_use():

@@ -1,5 +1,7 @@
 """Memory that cells get from malloc(), indices, values that were never set, sanitizers: what a fault or a doubtful line is
 told with. One kernel runs each table in order."""
+import re
+
 from kernel.driver import Kernel, check
 
 START = "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>"
@@ -99,7 +101,8 @@ def test_a_sanitizers_report_names_the_line():
     try:
         kernel.run("%cflags -fsanitize=address")
         outcome = kernel.run("%%run\n#include <stdlib.h>\nint main(void) {\n    int *a = malloc(16);\n    a[4] = 1;\n    free(a);\n}")
-        assert "In[2]:5:10" in outcome.stderr and "invalid path" not in outcome.stderr
+        assert re.search(r"In\[2\]:5(:10)?\n", outcome.stderr)  # addr2line, where LLVM's symbolizer is not, tells no column
+        assert "invalid path" not in outcome.stderr
         assert "ProgramError" in outcome.error
     finally:
         kernel.close()

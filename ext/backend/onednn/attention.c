@@ -4,7 +4,6 @@
  * exponentials are float32. */
 #include "backend/onednn/onednn.h"
 #include "core/lanes_math.h"
-#include "core/random.h"
 #include "core/vector.h"
 
 #include <math.h>

@@ -3,7 +3,6 @@
  * core/random.h. */
 #include "backend/onednn/onednn.h"
 #include "core/lanes.h"
-#include "core/random.h"
 #include "core/vector.h"
 
 #define COUNTERS 8 /* computed at once; each word of a Philox block has a 64-bit lane, so that products fit */

@@ -4,7 +4,6 @@
  * where m_j is 1, or in training with dropout 0 or 1 / (1 − rate). Backward, with g_j = m_j·(dy_i·v_j):
  *   dv_j += p_j·m_j·dy_i,  ds_j = p_j·(g_j − Σ_k p_k·g_k),  dq_i = Σ_j ds_j·k_j / √size,  dk_j += ds_j·q_i / √size. */
 #include "backend/reference/reference.h"
-#include "core/random.h"
 
 #include <math.h>
 #include <string.h>

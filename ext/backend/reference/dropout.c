@@ -1,6 +1,5 @@
 /* Dropout. Which elements are dropped is a function of (seed, step, layer, sample, element) alone: core/random.h. */
 #include "backend/reference/reference.h"
-#include "core/random.h"
 
 void kolo_reference_dropout(const kolo_reference_job *job)
 {

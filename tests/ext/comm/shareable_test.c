@@ -5,8 +5,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,7 +84,31 @@ static void another_process_maps_it_and_a_child_has_its_own(void **state)
     assert_true(kolo_shareable_deallocate(memory));
 }
 
-/* As above, with the place that the parent gives. */
+/* A process that may hold no more data of its own: fork() still works, and the child's private mapping is refused. */
+static void a_child_without_a_copy_of_its_own_has_none(void **state)
+{
+    (void)state;
+    struct rlimit before, none = {.rlim_cur = 1}; /* Linux takes 0 for no limit */
+    char *memory = kolo_shareable_allocate(BYTES);
+    memset(memory, 'p', BYTES);
+    assert_int_equal(getrlimit(RLIMIT_DATA, &before), 0);
+    none.rlim_max = before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_DATA, &none), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL); /* cmocka's handler would go on with the next test */
+        memory[5] = 'c';
+        _exit(0);
+    }
+    assert_int_equal(setrlimit(RLIMIT_DATA, &before), 0);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    assert_int_equal(memory[5], 'p');
+    assert_true(kolo_shareable_deallocate(memory));
+}
+
+/* As work_as_child(), with the place that the parent gives. */
 static void write_as_child(kolo_shareable_place place, int wait_for, int tell)
 {
     kolo_mappings *mappings = NULL;
@@ -157,6 +183,7 @@ int main(void)
         cmocka_unit_test(places_are_found),
         cmocka_unit_test(an_impossible_size_gives_none),
         cmocka_unit_test(another_process_maps_it_and_a_child_has_its_own),
+        cmocka_unit_test(a_child_without_a_copy_of_its_own_has_none),
         cmocka_unit_test(freed_memory_goes_back_to_the_system),
         cmocka_unit_test(the_least_used_block_is_given_up),
     };
