@@ -47,7 +47,10 @@ c.Spawner.mem_limit = os.environ.get("MEMORY", "4G")
 # Thirty that start at once on one machine are slow.
 c.Spawner.start_timeout = c.Spawner.http_timeout = 180
 c.Spawner.args = ["--MultiKernelManager.default_kernel_name=kolo"]
-c.Spawner.environment = {"KOLO_GPU_DEVICES": os.environ.get("KOLO_GPU_DEVICES", "8")}
+c.Spawner.environment = {
+    "KOLO_GPU_DEVICES": os.environ.get("KOLO_GPU_DEVICES", "8"),
+    "JUPYTER_CONFIG_PATH": "/kolo/dockerfiles/jupyter" if how == "docker" else str(TOP / "dockerfiles/jupyter"),
+}
 
 if how == "docker":
     c.JupyterHub.spawner_class = "dockerspawner.DockerSpawner"

@@ -13,6 +13,7 @@ import uuid
 import patience
 import pytest
 
+from dockerfiles.remote_kernel import transport_of
 from workshop import ROOT, run
 
 HUB = ROOT / ".hub/bin/jupyterhub"
@@ -101,6 +102,7 @@ def test_a_learner_logs_in(tmp_path):
         browser.ask("/user/ada/lab")
         kernel = json.loads(browser.ask("/user/ada/api/kernels", b'{"name": "kolo"}'))["id"]
         assert result_of(browser, f"127.0.0.1:{port}", kernel, "6 * 7")["text/plain"] == "42"
+        assert transport_of(kernel) == "ipc", "kernels of many learners that start together must not find the same free port"
     finally:
         hub.send_signal(signal.SIGTERM)
         patience.wait(hub, 60)
