@@ -1,7 +1,6 @@
 #!/bin/bash
 # JupyterLab at Start_Here.ipynb, with a token; prints the URL once the server listens. `make lab` and the container
-# call it. Reads IP, PORT and NO_BROWSER; KOLO_LAB_ROOT: the folder of the notebooks, if it is not Kolo's own; and
-# KOLO_KERNEL_TRANSPORT: ipc lets kernels use sockets in Jupyter's runtime folder instead of ports.
+# call it. Reads IP, PORT and NO_BROWSER; and KOLO_LAB_ROOT: the folder of the notebooks, if it is not Kolo's own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ip=${IP:-127.0.0.1} port=${PORT:-8888} root=${KOLO_LAB_ROOT:-$PWD}
@@ -32,6 +31,7 @@ PYTHON
 )
 [[ -z $advice ]] || fail "$advice"
 
+export JUPYTER_CONFIG_PATH=$PWD/dockerfiles/jupyter${JUPYTER_CONFIG_PATH:+:$JUPYTER_CONFIG_PATH}
 # Lessons have eight devices, on fewer GPUs too.
 export KOLO_GPU_DEVICES=${KOLO_GPU_DEVICES:-8}
 # In the environment, not on the command line, which every user of the machine can read.
@@ -40,7 +40,6 @@ host=$ip
 [[ $ip != 0.0.0.0 ]] || host=127.0.0.1
 options=(--ip="$ip" --port="$port" --ServerApp.port_retries=0 --ServerApp.root_dir="$root"
     --MultiKernelManager.default_kernel_name=kolo --ServerApp.log_level=WARN --LabApp.log_level=WARN)
-[[ -z ${KOLO_KERNEL_TRANSPORT:-} ]] || options+=(--KernelManager.transport="$KOLO_KERNEL_TRANSPORT")
 ((EUID)) || options+=(--allow-root)
 [[ -z ${NO_BROWSER:-} && -n ${DISPLAY:-}${WAYLAND_DISPLAY:-} ]] || options+=(--no-browser)
 

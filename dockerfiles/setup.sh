@@ -84,8 +84,13 @@ venv() {
         make_venv
         echo "$wanted" >.venv/made-from
     fi
-    cmp -s $lists/jupyterlab.json .venv/share/jupyter/lab/settings/overrides.json ||
-        install -D -m 644 $lists/jupyterlab.json .venv/share/jupyter/lab/settings/overrides.json
+    lab_settings .venv
+}
+
+# What JupyterLab of the environment $1 does unless a learner sets it otherwise.
+lab_settings() {
+    cmp -s $lists/jupyterlab.json "$1/share/jupyter/lab/settings/overrides.json" ||
+        install -D -m 644 $lists/jupyterlab.json "$1/share/jupyter/lab/settings/overrides.json"
 }
 
 # The old environment, if any, comes back when the new one cannot be made.
@@ -151,7 +156,7 @@ cuda() {
 hub() {
     local log wanted
     wanted=$(cat $lists/requirements.txt $lists/hub/requirements.txt)
-    [[ $(cat .hub/made-from 2>/dev/null) != "$wanted" ]] || return 0
+    [[ $(cat .hub/made-from 2>/dev/null) != "$wanted" ]] || { lab_settings .hub; return; }
     echo "Making .hub with JupyterHub; this takes a minute."
     rm -rf .hub
     log=$(mktemp)
@@ -162,6 +167,7 @@ hub() {
             "check the network, the disk and pip's settings, then run this again."
     fi
     rm "$log"
+    lab_settings .hub
     echo "$wanted" >.hub/made-from
 }
 

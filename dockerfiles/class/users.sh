@@ -87,13 +87,13 @@ answers() {
     (exec 3<>"/dev/tcp/$at/$(port_of "$1")") 2>/dev/null
 }
 
-# What the learner's JupyterLab finds in its environment. A learner may read it: it is the learner's own. Kernels speak
-# through sockets in the home folder: each would need five ports, which it looks for before it takes them, and of thirty
-# kernels that start together two may find the same. The folder's name is short, since a socket's path has 107 bytes.
+# What the learner's JupyterLab finds in its environment. A learner may read it: it is the learner's own. Kernels' sockets
+# are in Jupyter's runtime folder, whose name is short, since a socket's path has 107 bytes.
 environment() {
     local home=$1 name=$2
     printf '%s\n' "HOME=$home" "USER=$(account "$name")" "LANG=C.UTF-8" "PATH=/usr/local/bin:/usr/bin:/bin" "SHELL=/bin/bash" \
-        KOLO_KERNEL_TRANSPORT=ipc "JUPYTER_RUNTIME_DIR=$home/.run" "IP=$address" "PORT=$(port_of "$name")" NO_BROWSER=1 "KOLO_LAB_ROOT=$home/kolo" "JUPYTER_TOKEN=$(cat "$class/$name/token")"
+        "JUPYTER_RUNTIME_DIR=$home/.run" "IP=$address" "PORT=$(port_of "$name")" NO_BROWSER=1 "KOLO_LAB_ROOT=$home/kolo" \
+        "JUPYTER_TOKEN=$(cat "$class/$name/token")"
     [[ -z ${DATA:-} ]] || echo "KOLO_DATA=$(realpath "$DATA")"
     ((gpus == 0)) || echo "CUDA_VISIBLE_DEVICES=$(cat "$class/$name/gpu")"
 }

@@ -9,6 +9,7 @@ The environment says how; CLASS.md has an example of each:
   PORT=8000                  where the hub listens; the next two are its own and its proxy's, on this machine alone
 """
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -29,25 +30,32 @@ if how not in ("systemd", "docker", "local"):
     refuse(f"KOLO_HUB is systemd, docker or local, got '{how}'.")
 if how != "systemd" and len(password) < 8:
     refuse(f"KOLO_HUB={how} wants the class's password in KOLO_HUB_PASSWORD, of eight characters at least.")
-if not os.environ.get("PORT", "8000").isdecimal():
-    refuse(f"PORT is a number, got '{os.environ['PORT']}'.")
+port, cpus, memory = (os.environ.get(name, default) for name, default in (("PORT", "8000"), ("CPUS", "2"), ("MEMORY", "4G")))
+if not re.fullmatch(r"\d{1,5}", port) or not 1 <= int(port) <= 65533:
+    refuse(f"PORT is a number from 1 to 65533, since the next two are taken, too; got '{port}'.")
+if not re.fullmatch(r"\d+(\.\d+)?", cpus) or float(cpus) == 0:
+    refuse(f"CPUS is how many cores a learner may use, got '{cpus}'.")
+if not re.fullmatch(r"[1-9]\d*[MGmg]", memory):
+    refuse(f"MEMORY is a number with M or G, for megabytes or gigabytes, got '{memory}'.")
 if data and not Path(data).is_dir():
     refuse(f"DATA is a folder that holds mnist, cifar-10 and higgs, got '{data}'.")
 
 c = get_config()  # noqa: F821 - JupyterHub defines it
-port = int(os.environ.get("PORT", "8000"))
 c.JupyterHub.bind_url = f"http://:{port}"
-c.JupyterHub.hub_port = port + 1
-c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{port + 2}"
+c.JupyterHub.hub_port = int(port) + 1
+c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{int(port) + 2}"
 c.ConfigurableHTTPProxy.command = [str(HUB / "configurable-http-proxy")]
 c.Authenticator.allow_all = True
 c.Spawner.default_url = "/lab/tree/Start_Here.ipynb"
-c.Spawner.cpu_limit = float(os.environ.get("CPUS", "2"))
-c.Spawner.mem_limit = os.environ.get("MEMORY", "4G")
+c.Spawner.cpu_limit = float(cpus)
+c.Spawner.mem_limit = memory.upper()
 # Thirty that start at once on one machine are slow.
 c.Spawner.start_timeout = c.Spawner.http_timeout = 180
 c.Spawner.args = ["--MultiKernelManager.default_kernel_name=kolo"]
-c.Spawner.environment = {"KOLO_GPU_DEVICES": os.environ.get("KOLO_GPU_DEVICES", "8")}
+c.Spawner.environment = {
+    "KOLO_GPU_DEVICES": os.environ.get("KOLO_GPU_DEVICES", "8"),
+    "JUPYTER_CONFIG_PATH": "/kolo/dockerfiles/jupyter" if how == "docker" else str(TOP / "dockerfiles/jupyter"),
+}
 
 if how == "docker":
     c.JupyterHub.spawner_class = "dockerspawner.DockerSpawner"
@@ -74,11 +82,13 @@ if how == "systemd":
     c.SystemdSpawner.unit_name_template = "kolo-{USERNAME}"
 elif how == "local":
     c.JupyterHub.spawner_class = "jupyterhub.spawner.SimpleLocalProcessSpawner"
+    if os.geteuid() == 0:
+        c.Spawner.args += ["--allow-root"]
     c.SimpleLocalProcessSpawner.home_dir_template = os.environ.get("KOLO_HUB_HOMES", "/tmp/kolo-hub") + "/{username}"
 
 if how != "systemd":
-    c.JupyterHub.authenticator_class = "dummy"
-    c.DummyAuthenticator.password = password
+    c.JupyterHub.authenticator_class = "shared-password"
+    c.SharedPasswordAuthenticator.user_password = password
 
 
 def copy_lessons(home, uid=-1, gid=-1):

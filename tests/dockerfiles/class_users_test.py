@@ -11,7 +11,7 @@ import patience
 import pytest
 
 from dockerfiles.board_test import BOARD, Board
-from dockerfiles.remote_kernel import RemoteKernel
+from dockerfiles.remote_kernel import RemoteKernel, transport_of
 from workshop import ROOT, run
 
 CLASS = ROOT / "dockerfiles/kolo-class"
@@ -66,8 +66,7 @@ def test_each_has_c_and_files_of_its_own(urls):
         other = NAMES[NAMES.index(name) - 1]
         kernel.run(f"!touch /tmp/of-{name}")
         # Kernels of many accounts that start together must not find the same free port.
-        connection = json.loads(Path(f"/home/kolo-{name}/.run/kernel-{kernel.id}.json").read_text())
-        assert connection["transport"] == "ipc"
+        assert transport_of(kernel.id) == "ipc"
         assert "Permission denied" in kernel.run(f"!ls /home/kolo-{other}/kolo")[1]
         kernel.close()
 

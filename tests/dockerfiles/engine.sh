@@ -6,6 +6,7 @@
 #   engine.sh inspect IMAGE                             user, command, ports, volumes and health check, as JSON
 #   engine.sh size IMAGE                                in bytes, uncompressed
 #   engine.sh remove IMAGE…
+#   engine.sh clear                                     ends with STORE and all that is in it; docker and podman have none
 # ENGINE chooses; without it, the first that answers. buildah needs root and debootstrap, which makes the Debian that the
 # others pull. It keeps everything in STORE and isolates by chroot, so it also works where containers cannot be started.
 set -euo pipefail
@@ -39,6 +40,7 @@ engine_run() { # IMAGE USER COMMAND…
 engine_inspect() { "$engine" image inspect --format '{{json .Config}}' "$1"; }
 engine_size() { "$engine" image inspect --format '{{.Size}}' "$1"; }
 engine_remove() { "$engine" image rm --force "$@"; }
+engine_clear() { :; }
 
 # ---- buildah ----
 own() { buildah --root "$store/root" --runroot "$store/run" --storage-driver "${STORAGE_DRIVER:-overlay}" "$@"; }
@@ -85,6 +87,12 @@ buildah_remove() {
     local image
     for image; do own rmi --force "localhost/$image"; done
 }
+buildah_clear() {
+    [[ -d $store/root ]] || return 0
+    own rm --all >/dev/null
+    own rmi --all --force >/dev/null
+    rm -rf "$store"
+}
 
 engine=${ENGINE:-$(choose)}
 case $engine in
@@ -101,6 +109,6 @@ build)
     for one in "${@:5}"; do arguments+=(--build-arg "$one"); done
     "${way}_build" "$2" "$3" "$4" "${arguments[@]}"
     ;;
-run | inspect | size | remove) shift; "${way}_$command" "$@" ;;
-*) fail "takes name, build, run, inspect, size or remove" ;;
+run | inspect | size | remove | clear) shift; "${way}_$command" "$@" ;;
+*) fail "takes name, build, run, inspect, size, remove or clear" ;;
 esac

@@ -13,6 +13,7 @@ import uuid
 import patience
 import pytest
 
+from dockerfiles.remote_kernel import transport_of
 from workshop import ROOT, run
 
 HUB = ROOT / ".hub/bin/jupyterhub"
@@ -23,7 +24,11 @@ CONFIG = ROOT / "dockerfiles/hub/jupyterhub_config.py"
     ({"KOLO_HUB": "kubernetes"}, "KOLO_HUB is systemd, docker or local, got 'kubernetes'."),
     ({"KOLO_HUB": "docker"}, "KOLO_HUB=docker wants the class's password in KOLO_HUB_PASSWORD, of eight characters at least."),
     ({"KOLO_HUB": "local", "KOLO_HUB_PASSWORD": "short"}, "KOLO_HUB=local wants the class's password"),
-    ({"KOLO_HUB": "systemd", "PORT": "http"}, "PORT is a number, got 'http'."),
+    ({"KOLO_HUB": "systemd", "PORT": "http"}, "PORT is a number from 1 to 65533, since the next two are taken, too; got 'http'."),
+    ({"KOLO_HUB": "systemd", "PORT": "65534"}, "PORT is a number from 1 to 65533"),
+    ({"KOLO_HUB": "systemd", "CPUS": "two"}, "CPUS is how many cores a learner may use, got 'two'."),
+    ({"KOLO_HUB": "systemd", "CPUS": "0"}, "CPUS is how many cores a learner may use, got '0'."),
+    ({"KOLO_HUB": "systemd", "MEMORY": "lots"}, "MEMORY is a number with M or G, for megabytes or gigabytes, got 'lots'."),
     ({"KOLO_HUB": "systemd", "DATA": "/no/such"}, "DATA is a folder that holds mnist, cifar-10 and higgs, got '/no/such'."),
 ])  # fmt: skip
 def test_wrong_settings(environment, sentence):
@@ -95,13 +100,16 @@ def test_a_learner_logs_in(tmp_path):
         with pytest.raises(urllib.error.HTTPError, match="403"):
             log_in(Browser(browser.base), "ada", "wrong")
         log_in(browser, "ada", "of the class")
-        assert patience.until(lambda: browser.reachable("/user/ada/api/kernelspecs"), 240, pause=1), (tmp_path / "log").read_text()[-2000:]
+        # A page first: it is sent through the login of the server, which the interface of programs is not.
+        assert patience.until(lambda: browser.reachable("/user/ada/lab") and browser.reachable("/user/ada/api/kernelspecs"), 240, pause=1), (
+            tmp_path / "log").read_text()[-2000:]
         assert '"kolo"' in browser.ask("/user/ada/api/kernelspecs")
         assert (tmp_path / "homes/ada/kolo/Start_Here.ipynb").exists()
         browser.ask("/user/ada/lab")
         kernel = json.loads(browser.ask("/user/ada/api/kernels", b'{"name": "kolo"}'))["id"]
         assert result_of(browser, f"127.0.0.1:{port}", kernel, "6 * 7")["text/plain"] == "42"
+        assert transport_of(kernel) == "ipc", "kernels of many learners that start together must not find the same free port"
     finally:
         hub.send_signal(signal.SIGTERM)
         patience.wait(hub, 60)
-        os.system(f"pkill -KILL -f {tmp_path}")
+        run(["pkill", "-KILL", "-f", tmp_path])

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 
 import pytest
 
@@ -30,9 +31,21 @@ def engine(*words, limit=600):
 
 
 @pytest.fixture(scope="module")
-def images(tmp_path_factory):
+def store():
+    """Where buildah keeps its layers: several GB, which go with the tests, failed ones too. A STORE of one's own is kept."""
+    if "STORE" in os.environ:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="kolo-images-", dir="/var/tmp") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STORE", f"{folder}/store")
+        yield
+        engine("clear")
+
+
+@pytest.fixture(scope="module")
+def images(store, tmp_path_factory):
     """The cpu image and the class image, built from what git knows and nothing else, so that nothing that was built here gets
-    into them. KOLO_IMAGES names two that are there already, "kolo,kolo-class". STORE keeps buildah's layers."""
+    into them. KOLO_IMAGES names two that are there already, "kolo,kolo-class"."""
     if given := os.environ.get("KOLO_IMAGES"):
         yield given.split(",")
         return

@@ -6,12 +6,15 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import patience
 import pytest
 
+from dockerfiles.remote_kernel import RemoteKernel
 from workshop import ROOT, run
 
 LAB = ROOT / "dockerfiles/lab.sh"
@@ -23,18 +26,19 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def lab_environment(port):
-    environment = {**os.environ, "PORT": str(port), "NO_BROWSER": "1"}
+def lab_environment(port, **more):
+    environment = {**os.environ, "PORT": str(port), "NO_BROWSER": "1", **more}
     for name in ("JUPYTER_TOKEN", "MAKEFLAGS", "MAKELEVEL"):
         environment.pop(name, None)
     return environment
 
 
 @contextlib.contextmanager
-def running(*command):
+def running(*command, **environment):
     """The URL that a running lab printed, and its process."""
-    process = subprocess.Popen(command, cwd=ROOT, env=lab_environment(free_port()), stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True)
+    process = subprocess.Popen(command or [LAB], cwd=ROOT, env=lab_environment(free_port(), **environment),
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               text=True, start_new_session=True)
     try:
         url = next(found[0] for found in (re.search(r"http://\S+", line) for line in process.stdout) if found)
         yield url, process
@@ -44,6 +48,12 @@ def running(*command):
         process.communicate()
 
 
+@pytest.fixture
+def lab():
+    with running() as made:
+        yield made
+
+
 def get(url):
     with urllib.request.urlopen(url) as answer:
         return answer.status, answer.read()
@@ -51,7 +61,7 @@ def get(url):
 
 @pytest.fixture
 def lab():
-    with running(LAB) as started:
+    with running() as started:
         yield started
 
 
@@ -79,6 +89,26 @@ def test_a_signal_to_make_ends_it():
         patience.wait(process, 30)
         with pytest.raises(urllib.error.URLError, match="refused"):
             get(url)
+
+
+@pytest.mark.long("a JupyterLab starts, and a kernel")
+@pytest.mark.parametrize("deep", [False, True], ids=["short", "longer than a socket's path"])
+def test_kernels_take_no_ports(deep):
+    """Kernels that start together must not find the same free port, in whatever folder Jupyter keeps its files."""
+    with tempfile.TemporaryDirectory(prefix="kolo-") as top:
+        folder = Path(top, "deep" * 20 if deep else "run")
+        temporary = Path(top, "tmp")
+        temporary.mkdir()
+        with running(JUPYTER_RUNTIME_DIR=str(folder), TMPDIR=str(temporary)) as (url, process):
+            kernel = RemoteKernel(url)
+            assert kernel.run("6 * 7") == ("ok", "42")
+            connection, = Path(top).rglob(f"kernel-{kernel.id}.json")
+            assert json.loads(connection.read_text())["transport"] == "ipc"
+            assert connection.is_relative_to(temporary if deep else folder) and not connection.parent.stat().st_mode & 0o077
+            kernel.close()
+            os.killpg(process.pid, signal.SIGTERM)
+            patience.wait(process, 60)
+        assert not list(temporary.iterdir())
 
 
 def test_a_port_in_use():

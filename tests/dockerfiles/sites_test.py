@@ -10,7 +10,7 @@ import urllib.error
 import patience
 import pytest
 
-from dockerfiles.remote_kernel import RemoteKernel
+from dockerfiles.remote_kernel import RemoteKernel, transport_of
 from ext.launch.cluster import NODES, cluster
 from ext.launch.launched import processes_with
 from ext.launch.other_host import with_sshd
@@ -79,6 +79,7 @@ def use_the_lab(slurm, tunnel, job, out):
     kernel = patience.insist(lambda: RemoteKernel(url), 120, (urllib.error.URLError, ConnectionError))
     assert kernel.run("6 * 7") == ("ok", "42")
     assert kernel.run("!hostname; echo $SLURM_JOB_ID") == ("ok", f"dgx01\n{job}\n")
+    assert transport_of(kernel.id) == "ipc", "labs of several learners may be jobs on one node"
     kernel.close()
     slurm.must("env", *(f"{name}={value}" for name, value in slurm.environment.items()), "scancel", job)
     assert patience.until(lambda: not slurm.ask("squeue", "-h", "-j", job), 60), slurm.ask("squeue")
