@@ -167,8 +167,7 @@ void ompi_mpi_errors_are_fatal_comm_handler(void **comm, int *code, ...)
         return;
     }
     fprintf(stderr,
-            "%s before MPI_Init: MPI has been started for this process alone, rank 0 of 1. '%%ranks 4' starts four, "
-            "and "
-            "a cell that begins with %%%%ranks runs on them.\n",
+            "%s before MPI_Init: MPI has been started for this process alone, rank 0 of 1. '%%ranks 4' starts "
+            "four, and a cell that begins with %%%%ranks runs on them.\n",
             name);
 }
