@@ -241,8 +241,8 @@ static void take_types(build *b)
     }
 }
 
-/* Later cells see a variable by its type, not by the text that declared it: what that text uses may change. So with
- * functions whose text is no declaration: with an alias, or without types of parameters. */
+/* Later cells see a variable by its type, not by the text that declared it, since the names in that text may change.
+ * The same holds for functions whose text is no declaration: those with an alias, or without types of parameters. */
 void declare_items(build *b)
 {
     for (size_t i = 0; i < b->cell.count; i++) {

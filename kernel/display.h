@@ -44,7 +44,7 @@ int display_watch(const display *d);
 /* Drops what is held back and lets its sender go on, so that an interrupt need not wait for it. */
 void display_drop_held(display *d);
 
-/* Serves whoever is ready. `drain` is called before a message is published, so that prints come first. */
+/* Serves the clients that are ready. `drain` is called before a message is published, so that prints come first. */
 void display_serve(display *d, output *o, void (*drain)(void *closure), void *closure);
 
 #endif

@@ -34,7 +34,7 @@ static void keep_type(entity *e, void *closure)
     e->type = copy_of(e->plain);
     e->declaration = variable_declaration(e);
     e->dependencies = (names){0};
-    names_add(&e->dependencies, e->name); /* nothing else: what it was declared with may be no type any more */
+    names_add(&e->dependencies, e->name); /* nothing else: the type in its declaration may be gone */
 }
 
 /* `typedef int t; t x = 1;`, and now `int t = 6;`: x is an int still. Where a struct is meant, see

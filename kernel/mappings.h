@@ -1,4 +1,4 @@
-/* What a process has in its memory, as /proc/PID/maps tells. Read first: nothing. */
+/* The mappings in a process's memory, read from /proc/PID/maps. Read first: nothing. */
 #ifndef KERNEL_MAPPINGS_H
 #define KERNEL_MAPPINGS_H
 

@@ -157,7 +157,7 @@ void name_all(build *b)
     for (size_t i = 0; i < b->stale_count; i++) {
         if (b->stale[i].function->serial != b->cell.serial) bind_trap(b, b->stale[i].function->link);
     }
-    for (size_t i = 0; i < b->missing.count; i++) { /* something to link with; whoever would touch it traps first */
+    for (size_t i = 0; i < b->missing.count; i++) { /* the linker needs a definition; a use of it traps first */
         char *link = format_text("%s$missing%u", b->missing.items[i], b->cell.serial);
         storage_of(link, 1, 1, &b->assembly);
         add_link(b, b->missing.items[i], link, NULL);

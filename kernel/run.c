@@ -44,7 +44,7 @@ void build_free(build *b)
     names_free(&b->missing);
 }
 
-/* libmpi is loaded when the first cell needs it: it takes its time, and most sessions do without. */
+/* libmpi is loaded when the first cell needs it: that takes time, and most sessions do without MPI. */
 static const char *library_for(const names *wanted)
 {
     bool mpi = false, openmp = false; /* -fopenmp makes calls of both kinds */
@@ -420,7 +420,7 @@ static void replace(char **code, char *other)
     *code = other;
 }
 
-/* The cell in plain words: what the splitter, which knows no preprocessor, can take apart. */
+/* The cell in a form that the splitter, which knows no preprocessor, can take apart. */
 static char *straightened(session *s, const char *code, const char *name, origins *from)
 {
     char *straight = copy_of(code);

@@ -157,7 +157,7 @@ typedef struct news {
     bool soon; /* something is due that no descriptor tells of */
 } news;
 
-/* By the holder of `busy`. */
+/* To be called by the holder of `busy`. */
 static news news_of(session *s)
 {
     worker_process *w = &s->worker;

@@ -1,4 +1,4 @@
-/* The session: what the parts of the kernel share. Read first: front.h, cells/unit.h, worker_process.h. */
+/* The session: the state that the parts of the kernel share. Read first: front.h, cells/unit.h, worker_process.h. */
 #ifndef KERNEL_SESSION_H
 #define KERNEL_SESSION_H
 

@@ -1,6 +1,6 @@
 /* A cell with arrays whose size is known only when it runs, `double v[n];`. C has them in functions alone, where they
- * end with the call; a cell's variables live on. So the cell runs in stages: what stands before such an array, then its
- * size, then the rest with an array of that size. That the whole compiles has been seen before. Read first: build.h. */
+ * end with the call; a cell's variables live on. So the cell runs in stages: the code before such an array, then its
+ * size, then the rest with an array of that size. The whole cell has been compiled before. Read first: build.h. */
 #define _GNU_SOURCE
 #include "build.h"
 

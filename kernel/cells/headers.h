@@ -23,8 +23,9 @@ typedef struct origins {
 } origins;
 
 /* A copy of the cell with its headers' text in place of their includes; pieces that the session has from the same
- * header already are blank. What only cells for the ranks have included has its values there alone, so a cell that runs
- * here defines it again. `name` is how messages call the cell. NULL when it includes none. The caller frees. */
+ * header already are blank. A header that only cells for the ranks have included has its values there alone, so a cell
+ * that runs here defines it again. `name` is how messages call the cell. NULL when it includes none. The caller frees.
+ */
 char *with_headers(const char *source, const char *name, symbols *session, origins *from);
 
 /* The file that a line of the cell comes from, and its line there; `name` where there are no origins. */

@@ -1,5 +1,6 @@
 /* C's tokens, as far as the splitter needs them, and a notebook's two line forms: a preprocessor line and a line for
- * the shell. Comments and white space are no tokens. Any bytes are accepted: what is not C becomes punctuation. */
+ * the shell. Comments and white space are no tokens. Any bytes are accepted: bytes that are not C become punctuation.
+ */
 #ifndef KERNEL_CELLS_LEXER_H
 #define KERNEL_CELLS_LEXER_H
 

@@ -57,7 +57,7 @@ static void add_uses(entity *type, const needs *n)
 {
     names all = {0};
     bool is_enum = false;
-    size_t depth = 0; /* of brackets: what stands in them is no member */
+    size_t depth = 0; /* of brackets: names in them are no members */
     for (size_t i = n->first; i < n->last; i++) {
         is_enum |= is(n, i, "enum");
         if (is(n, i, "}")) is_enum = false;

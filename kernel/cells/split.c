@@ -108,7 +108,7 @@ static bool begins_operator_word(const reader *r)
     return is_any(r->source, t, words) || !strncmp(r->source + t->begin, builtin, sizeof builtin - 1);
 }
 
-/* After `name * … name`: what a declarator may be followed by, which no useful expression statement has there. */
+/* Does `name * … name` begin here, before a token that follows a declarator but no useful expression statement? */
 static bool pointer_declaration(reader *r)
 {
     static const char *const after[] = {"=", ";", ",", "[", "(", ")", NULL};
@@ -214,7 +214,7 @@ static void read_one_statement(reader *r)
     } else if (is(r, "do")) {
         read_do(r);
     } else if (r->tokens[r->at].kind == TOKEN_NAME && is_at(r, r->at + 1, ":")) {
-        r->at += 2; /* a label; what follows is a piece of its own */
+        r->at += 2; /* a label; the statement after it is a piece of its own */
     } else if (is(r, "if") || controls(r)) { /* UNLESS(ready) … else … */
         read_if(r);
     } else {

@@ -39,7 +39,7 @@ typedef struct entity {
     bool of_outs; /* outs.h has made it */
     bool lost; /* with the process that held its value */
     bool at_ranks; /* a cell for the ranks has given it its value there; here it has had none */
-    bool gone; /* while a cell is built: what it changes leaves this variable no meaning */
+    bool gone; /* while a cell is built: its changes leave this variable without a meaning */
     unsigned serial; /* the cell that made it */
     unsigned mark; /* of the unit that has emitted it */
 } entity;

@@ -47,7 +47,7 @@ void compile_again(session *s);
 void take_event(void *self, adapter *from, json_t *event);
 /* Takes over `body`. */
 void publish_event(debugger *d, const char *name, json_t *body);
-/* A command in lldb's own language, in a frame (negative: whichever); what it says, the caller's. */
+/* Gives lldb a command in its own language, in a frame (negative: in any). Its output, which the caller frees. */
 char *lldb_command(debugger *d, const char *command, json_int_t frame);
 /* The cell that a frame is in, NULL: none. */
 const cell_place *place_of_frame(const debugger *d, const json_t *frame);

@@ -49,7 +49,7 @@ static bool defines(const char *source, const char *name)
     return any;
 }
 
-/* The last cell before this one whose text defines the name, which the session does not know: what became of it. */
+/* The fate of the last cell before this one whose text defines a name that the session does not know. */
 static cell_fate earlier_fate(const complaint *c, const char *name, unsigned *found_in)
 {
     unsigned number = 0;

@@ -35,8 +35,8 @@ static void add_line(text *out, const char *at, const char *end)
     }
 }
 
-/* A unit's text without what places it: #line, the blanks up to a column, the names of ours. What stood in one line
- * does so again. */
+/* A unit's text without #line, without the blanks up to a column, and without names of the kernel's own. Each line of
+ * the cell is one line. */
 static char *cleaned(const char *code)
 {
     text out = {0};

@@ -1,5 +1,5 @@
-/* The session as one C program: what is defined now, in an order that compiles, and a main() that runs what the cells
- * ran. Read first: journal.h, cells/symbols.h. */
+/* The session as one C program: its present definitions in an order that compiles, and a main() that runs the cells'
+ * statements. Read first: journal.h, cells/symbols.h. */
 #ifndef KERNEL_EXPORT_PROGRAM_H
 #define KERNEL_EXPORT_PROGRAM_H
 

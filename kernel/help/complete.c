@@ -51,8 +51,7 @@ static void complete_magic(const session *s, const char *start, matches *into)
     }
 }
 
-/* `kolo_fit(model, data, .` : the option's name is being written. What the call has been given already is not offered
- * again. */
+/* `kolo_fit(model, data, .` : the option's name is being written. Options that the call has already are not offered. */
 static bool option_here(const writing *w, matches *into)
 {
     const char *code = w->code;

@@ -38,7 +38,7 @@ void matches_free(matches *all);
 /* Does a name begin so? */
 bool begins(const char *name, const char *start);
 
-/* complete_c.c: what clang offers at the word. */
+/* complete_c.c: clang's own matches at the word. */
 void complete_c(const writing *w, matches *into);
 /* `pointer.`: its members, each with the `->` that must stand there instead. False: it is no pointer to a struct. */
 bool complete_through_pointer(const writing *w, matches *into);

@@ -56,7 +56,7 @@ static const char *kind_name(enum CXCursorKind kind)
     }
 }
 
-/* "(double x) -> double": what stands behind a function's name, and its result. Or the type of anything else. */
+/* "(double x) -> double": a function's parameters and its result. Of anything else, the type. */
 static char *signature_of(CXCompletionString string)
 {
     text call = {0};

@@ -1,4 +1,5 @@
-/* Where clang needs a hand: what is wanted of an argument, an option, an element of an array. See complete.h. */
+/* The type that is wanted for an argument, an option or an element of an array, where clang does not know it. See
+ * complete.h. */
 #define _GNU_SOURCE
 #include "diagnostics/nearest.h"
 #include "help/complete.h"

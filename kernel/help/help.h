@@ -35,7 +35,7 @@ int characters_of(const char *code, size_t bytes);
 bool word_byte(char c);
 /* Is the cursor's line C, or one for the shell or a magic? */
 bool line_is_c(const char *code, size_t cursor);
-/* The code with its magics blank: what of it is C. The caller frees. */
+/* The C in the code: its magics are blank. The caller frees. */
 char *as_c(const char *code);
 void complete_files(const char *start, names *into);
 void complete_keywords(const char *start, names *into);

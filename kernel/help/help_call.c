@@ -43,7 +43,7 @@ static void add_declared(text *into, const char *line, size_t size)
     }
 }
 
-/* The members of a call's options: what stands before the guard is positional, what stands behind it has a name. */
+/* The members of a call's options: those before the guard are positional, those behind it need their names. */
 static void split_options(const char *body, const char *end, text *positional, text *positional_lines,
                           text *named_lines)
 {
@@ -93,8 +93,8 @@ static char *page_of_macro(const char *macro, const char *comment)
     return page_text(&p);
 }
 
-/* A call of kolo.h's is a macro over a helper: kolo_fit(…) fills a kolo_fit_args and calls kolo_fit_at(). What its user
- * wants to see is the macro's own comment and the options. */
+/* A call of kolo.h's is a macro over a helper: kolo_fit(…) fills a kolo_fit_args and calls kolo_fit_at(). The page
+ * has the macro's own comment and the options. */
 char *describe_call(const char *name, const char *file)
 {
     char *whole = read_whole_file(file), *line = format_text("#define %s(", name), *about = NULL;

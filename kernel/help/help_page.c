@@ -305,7 +305,7 @@ static char *comment_of(const standing *at, enum CXCursorKind kind, bool definit
     return plain;
 }
 
-/* "struct node", "enum color": what the cursor is a part of. */
+/* "struct node", "enum color": the type that the cursor is a part of. */
 static char *owner_of(CXCursor cursor)
 {
     enum CXCursorKind kind = clang_getCursorKind(cursor);

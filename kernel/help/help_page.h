@@ -45,7 +45,7 @@ CXType type_now(session *s, const entity *e);
 
 /* help_session.c: of what a cell has defined. */
 char *describe_entity(const inquiry *ask, const entity *e);
-/* help_macro.c: what a macro of the session's becomes: "expands to 5 * 5", "value: 25", or "". The caller frees. */
+/* help_macro.c: the expansion of a macro of the session's: "expands to 5 * 5", "value: 25", or "". The caller frees. */
 char *macro_facts(session *s, const char *name);
 /* Of a macro in force behind the session's includes and `header` (NULL: no other); NULL when none is. */
 char *describe_macro(session *s, const char *name, const char *header);

@@ -164,12 +164,12 @@ static completeness completeness_of(const cell *c)
     return of_c(c, continued);
 }
 
-char *session_is_complete(session *s, const char *written)
+char *session_is_complete(session *s, const char *code)
 {
     static const char *const words[] = {[COMPLETE] = "complete", [INCOMPLETE] = "incomplete", [INVALID] = "invalid"};
     (void)s;
-    char *code = plain_line_ends(written);
-    cell c = cell_split(code);
+    char *plain = plain_line_ends(code);
+    cell c = cell_split(plain);
     completeness found = completeness_of(&c);
     size_t width = found == INCOMPLETE ? indentation(&c) : 0;
     char *spaces = format_text("%*s", (int)width, "");
@@ -178,6 +178,6 @@ char *session_is_complete(session *s, const char *written)
     json_decref(reply);
     free(spaces);
     cell_free(&c);
-    free(code);
+    free(plain);
     return need(dump);
 }

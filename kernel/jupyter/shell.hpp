@@ -71,8 +71,8 @@ class failure
 {
   public:
     void note(const request &cell, clock::time_point when);
-    // Was it sent before the cell failed? The kernel has what it received until then. What comes later may have been on
-    // its way. In that case the client's clock shows less time between the two messages than the failed cell took. A
+    // Was it sent before the cell failed? The kernel knows what it received until then. A later message may have been
+    // on its way. In that case the client's clock shows less time between the two messages than the failed cell took. A
     // message that was sent after the reply shows more, since the reply comes after the cell's end.
     bool aborts(const request &later) const;
 

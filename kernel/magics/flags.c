@@ -1,4 +1,4 @@
-/* %cflags and %ldflags: what the compiler and the linker are told. Flags are tried on an empty file first, so that
+/* %cflags and %ldflags: flags of the compiler and of the linker. Flags are tried on an empty file first, so that
  * wrong ones are refused at once and spoil no later cell. See magics.h. */
 #define _GNU_SOURCE
 #include "magics/magics.h"

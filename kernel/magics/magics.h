@@ -23,7 +23,7 @@ extern const magic magics_table[];
 /* A whole cell: its magics, its C, its questions (`name?`). */
 result run_cell(session *s, const char *code, const char *name);
 
-/* C and line magics, shell lines among them: what a cell, or the body of %%time, is. */
+/* Runs the text of a cell, or of the body of %%time: C and line magics, shell lines among them. */
 result run_stretches(session *s, const char *code, const char *name);
 
 /* words.c: a magic's words from that byte on, and below them `body` (NULL: none). As many empty lines and blanks stand
@@ -53,7 +53,8 @@ const char *nearest_magic(const session *s, const char *name, size_t size, bool 
 
 /* elsewhere.c: the magic that a cell magic's name is another name of, as %%bash of %%sh; NULL: none. */
 const char *magic_alias(const char *name, size_t size);
-/* One sentence: what does the work of IPython's magic of that name, or which magic may be meant. The caller frees. */
+/* One sentence that names the magic which does the work of IPython's, or the one that may be meant. The caller frees.
+ */
 char *about_unknown_magic(const session *s, const char *name, size_t size, bool whole_cell);
 
 /* words.c: splits as a shell does quotes: the caller frees with names_free. */

@@ -148,7 +148,7 @@ static bool read_options(const char *words, measuring *m)
     return true;
 }
 
-/* `sqrt(x);`, or the same without its `;`: what it computes can be stored. */
+/* `sqrt(x);`, or the same without its `;`: its value can be stored. */
 static bool is_expression(const cell *c, size_t at)
 {
     static const char *const words[] = {"if",   "for",     "while",    "do",   "switch", "return",  "goto", "break",

@@ -79,7 +79,7 @@ static _Unwind_Reason_Code stop_at_once(struct _Unwind_Context *context, void *c
 
 enum { FRAMES_LIMIT = 16 * 1024 };
 
-/* Frames of the cells alone, as worker/protocol.h packs them: what is between them and here is MPI's own. The first
+/* Frames of the cells alone, as worker/protocol.h packs them: the frames between them and here are MPI's. The first
  * call of MPI's goes to `closure`. */
 static _Unwind_Reason_Code keep_frame(struct _Unwind_Context *context, void *closure)
 {

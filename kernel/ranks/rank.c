@@ -1,6 +1,6 @@
 /* kolo-rank: a kernel without a front of its own, one at each rank of a job that `%ranks` has started. It has a
- * supervisor and a worker as the kernel has; the worker is the MPI process. What is printed, shown and asked goes to
- * the kernel, and what is to be loaded and run comes from there. Read first: wire.h, worker_process.h. */
+ * supervisor and a worker as the kernel has; the worker is the MPI process. Output, displays and questions go to
+ * the kernel; objects to load and functions to run come from it. Read first: wire.h, worker_process.h. */
 #define _GNU_SOURCE
 #include "display.h"
 #include "exit_status.h"

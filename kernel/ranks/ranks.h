@@ -34,7 +34,7 @@ typedef struct peer {
 typedef struct ranks {
     session *s;
     worker_process
-        launcher; /* its worker runs kolorun; a supervisor of its own: what ends the kernel's worker spares the ranks */
+        launcher; /* its worker runs kolorun; a supervisor of its own: the ranks outlive the kernel's worker */
     output heard; /* of the launcher */
     front sink;
     text words; /* kolorun's */

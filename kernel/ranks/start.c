@@ -88,7 +88,8 @@ static char *make_token(void)
 static bool open_launcher(ranks *r, char **problem)
 {
     session *s = r->s;
-    /* In the session's own folder, which no other user can write to: whoever owned it could pose as the kernel. */
+    /* In the session's own folder, which no other user can write to: the owner of the folder could pose as the kernel.
+     */
     const char *slash = strrchr(s->folder, '/');
     char *folder = format_text("%s/%s-ranks", s->folder, slash ? slash + 1 : s->folder), *secret = make_token();
     struct stat facts;

@@ -1,5 +1,5 @@
-/* Pointers: NULL, a string, a function by its name, else the type and the address, and what is there. What cannot be
- * read is an address. See value_writer.h. */
+/* Pointers: NULL, a string, a function by its name, else the type, the address and the value there. Of memory that
+ * cannot be read only the address is shown. See value_writer.h. */
 #define _GNU_SOURCE
 #include "values/value_writer.h"
 #include "cells/split.h"

@@ -227,8 +227,8 @@ static void note_outside(session *s, slider *one, double value)
     one->outside = outside;
 }
 
-/* Puts the slider where the variable is, unless the learner has moved it in the meantime. What to tell the front end;
- * NULL: nothing. */
+/* Puts the slider where the variable is, unless the learner has moved it in the meantime. The message for the
+ * front end; NULL: none. */
 static json_t *follow(widgets *w, slider *one, const number *n, double value)
 {
     double nearest = slider_nearest(one, value);

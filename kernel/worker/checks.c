@@ -45,7 +45,7 @@ void note_null(const char *sentence, const void *from)
     errno = saved;
 }
 
-/* As a frame that no object has: its path is the words. */
+/* Adds a frame that has the words in place of its path. */
 void add_null_words(void)
 {
     size_t size = strlen(null_words);

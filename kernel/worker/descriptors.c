@@ -1,5 +1,5 @@
 /* The worker's own descriptors, and the calls of the C library that could close or replace them: for a cell they are
- * not open (EBADF). They lie beyond the limit that cells have, where loops over all descriptors do not come by.
+ * not open (EBADF). They lie beyond the limit that cells have: loops over all descriptors do not reach them.
  * fclose() of a standard stream closes its descriptor and leaves the stream, which the next cell needs.
  * Read first: worker.h. */
 #define _GNU_SOURCE

@@ -18,7 +18,6 @@ enum { MPI_OK = 0, MPI_FAILED = 16 /* MPI_ERR_OTHER */, THREAD_SERIALIZED = 2 };
 int MPI_Init(int *count, char ***arguments);
 int MPI_Init_thread(int *count, char ***arguments, int required, int *provided);
 int MPI_Finalize(void);
-int MPI_Initialized(int *answer);
 int MPI_Finalized(int *answer);
 void ompi_mpi_errors_are_fatal_comm_handler(void **comm, int *code, ...);
 
@@ -138,11 +137,6 @@ int MPI_Finalize(void)
 {
     ended = true;
     return MPI_OK;
-}
-
-int MPI_Initialized(int *answer)
-{
-    return ask("PMPI_Initialized", answer);
 }
 
 int MPI_Finalized(int *answer)

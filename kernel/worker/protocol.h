@@ -68,7 +68,7 @@ enum exit_kind {
 
 typedef struct message {
     uint64_t token;
-    uint32_t version, length; /* PROTOCOL_VERSION, and the payload's bytes: whoever sends sets both */
+    uint32_t version, length; /* PROTOCOL_VERSION, and the payload's bytes: message_send() sets both */
     uint32_t kind;
     int32_t number, code;
     uint64_t address, size;

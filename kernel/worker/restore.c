@@ -1,5 +1,5 @@
 /* Before each cell: standard streams, limits, signals, timers and the floating-point environment are as a program finds
- * them at its start. What a learner may want to last stays: open files, the working folder, umask, locale, threads.
+ * them at its start. Open files, the working folder, umask, locale and threads stay: a learner may want them to last.
  * Read first: worker.h. */
 #define _GNU_SOURCE
 #include "worker/worker.h"

@@ -69,7 +69,7 @@ int poll(struct pollfd *watched, nfds_t count, int limit)
 
 INTERPOSED(select);
 
-/* Linux takes the time that has passed off `limit`. The sets are as they were when a signal ends the call. */
+/* Linux subtracts the time that has passed from `limit`. A signal that ends the call leaves the sets as they were. */
 int select(int count, fd_set *reads, fd_set *writes, fd_set *exceptions, struct timeval *limit)
 {
     for (;;) {

@@ -61,7 +61,8 @@ static void close_image(const image *of)
     if (of->bytes) munmap((void *)(uintptr_t)of->bytes, of->size);
 }
 
-/* "count.n" of the function whose slot is "count$1$slot"; what is const, and so not to be written, is none. */
+/* Is the symbol a variable "count.n" of the function whose slot is "count$1$slot"? A constant, which cannot be written,
+ * is none. */
 static bool belongs(const image *of, const Elf64_Sym *symbol, const char *slot)
 {
     size_t size = strcspn(slot, "$");

@@ -59,7 +59,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*functio
 
 INTERPOSED(pthread_exit);
 
-/* At the end of main() it lets the other threads go on: so it does at the end of a cell. */
+/* At the end of main() it lets the other threads go on. It does the same at the end of a cell. */
 void pthread_exit(void *result)
 {
     if (on_cell_thread()) recover_from_call(STATUS_RETURNED, 0);

@@ -146,7 +146,9 @@ static void say_memory(char *sentence, size_t size, uint64_t held, uint64_t tota
              (double)held / unit, small ? "MiB" : "GiB", small ? 0 : 1, (double)total / unit, small ? "MiB" : "GiB");
 }
 
-/* Counted by what is resident first, which counts shared pages more than once; then exactly. */
+/* The first count adds up resident memory, and has shared pages more than once. Where it is high, a second one is
+ * exact.
+ */
 static bool too_much_memory(const watch *w, const room *r, const count *rough, count *exact)
 {
     bool short_of = r->available < reserve_of(r->total);
@@ -185,7 +187,7 @@ bool watch_look(watch *w, pid_t worker, char *sentence, size_t size, pid_t *larg
     return true;
 }
 
-/* A process that fills memory does a gigabyte in half a second. */
+/* A process can fill a gigabyte in half a second. */
 int watch_delay(const watch *w)
 {
     return w->close ? 20 : 100;

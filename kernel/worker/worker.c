@@ -415,8 +415,8 @@ void die_refused(int status, int number, void *address)
 
 enum { COPIED = 1 << 17 }; /* bytes of a value that are kept: more than is shown */
 
-/* Called by a cell's last expression. What is shown is copied, by the system, since an array may lie at a bad address;
- * where that fails the address itself is handed over, as for what has no size. */
+/* Called by a cell's last expression. The system copies the value, since an array may lie at a bad address.
+ * Where the copy fails, or the value has no size, the address itself is handed over. */
 void kolo_cell_value(const void *value, unsigned long size);
 void kolo_cell_value(const void *value, unsigned long size)
 {
