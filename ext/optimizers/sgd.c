@@ -1,7 +1,6 @@
 /* Gradient descent with momentum. Read optimizers/optimizer.h first. */
 #include "optimizers/optimizer.h"
 
-
 static kolo_rule_kind rule(const kolo_optimizer *optimizer, int64_t step, double *numbers)
 {
     const kolo_sgd_args *args = &optimizer->sgd;

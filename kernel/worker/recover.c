@@ -99,7 +99,7 @@ static int trap_kind(int number, const ucontext_t *context)
 
 /* A signal nearly always finds a cell that calls the C library in a loop within the library, where it must not be left.
  * So the page of code that the call returns to is made to fault: there the cell holds nothing of the library's. */
-static uintptr_t barred_page;
+static _Atomic uintptr_t barred_page, unbarred_page; /* 0: none; the second: the last one that was barred */
 static int barred_for; /* an `exit_kind` */
 
 static uintptr_t page_of(uintptr_t at)
@@ -110,22 +110,27 @@ static uintptr_t page_of(uintptr_t at)
 static void bar(uintptr_t at, int status)
 {
     if (!at || barred_page || !signal_is_default(SIGSEGV)) return;
-    barred_page = page_of(at);
     barred_for = status;
+    barred_page = page_of(at);
     if (syscall(SYS_mprotect, barred_page, 1, PROT_READ)) barred_page = 0;
 }
 
+/* Several threads may come here at once. */
 static void unbar(void)
 {
-    if (barred_page) syscall(SYS_mprotect, barred_page, 1, PROT_READ | PROT_EXEC);
-    barred_page = 0;
+    uintptr_t page = barred_page;
+    if (!page) return;
+    unbarred_page = page;
+    if (atomic_compare_exchange_strong(&barred_page, &page, 0)) syscall(SYS_mprotect, page, 1, PROT_READ | PROT_EXEC);
 }
 
-/* A fault on the barred page: the interrupt or overflow that had to wait is served now. False: it is another fault. */
-static bool came_to_the_bar(const ucontext_t *context)
+/* A fault on the barred page: the interrupt or overflow that had to wait is served now. True, too, for a thread that
+ * faulted there before another one took the bar away: it tries again. False: it is another fault. */
+static bool came_to_the_bar(const ucontext_t *context, const siginfo_t *info)
 {
-    uintptr_t at = program_counter(context);
-    if (!barred_page || page_of(at) != barred_page) return false;
+    uintptr_t at = program_counter(context), page = page_of(at);
+    if (page != barred_page)
+        return page == unbarred_page && info->si_code == SEGV_ACCERR && (uintptr_t)info->si_addr == at;
     unbar();
     if (!on_cell_thread()) return true;
     unwound w = unwind_stack(at);
@@ -215,7 +220,7 @@ static void on_fault(int number, siginfo_t *info, void *memory)
 {
     ucontext_t *context = memory;
     void *address = info->si_addr;
-    if (number == SIGSEGV && came_to_the_bar(context)) return;
+    if (number == SIGSEGV && came_to_the_bar(context, info)) return;
     if (running.smashed) die_refused(STATUS_REFUSED, number, address);
     if (getpid() != running.process || !take_turn()) die_of(number, address);
     int kind = trap_kind(number, context), status = kind == TRAP_UNREACHABLE ? STATUS_REFUSED : STATUS_SIGNAL;
