@@ -11,7 +11,7 @@ add() {
     local name=$1 number=$2 port more=()
     "$with" image inspect "$image" >/dev/null 2>&1 ||
         fail "there is no image $image: build it with '$with build -t $image -f dockerfiles/class.Dockerfile .'"
-    port=$(free_port)
+    port=$(free_port) || return 1
     if ((gpus)); then
         if [[ $with == docker ]]; then
             more+=(--gpus "device=$(((number - 1) % gpus))" --ulimit memlock=-1)
