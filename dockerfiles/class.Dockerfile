@@ -4,6 +4,7 @@
 #   docker build -t kolo-class -f dockerfiles/class.Dockerfile .                           BASE=kolo-gpu with GPUs
 #   dockerfiles/kolo-class start 20                                                        starts twenty, prints their URLs
 #
+# podman takes --format docker, too: its own format has no health check.
 # DATA=mnist fetches that set alone; DATA=none none: then kolo-class mounts a folder that holds them. They are in /data, where
 # programs find them by ~/.cache/kolo; KOLO_DATA stays unset, so that lessons without data draw their own.
 ARG BASE=kolo

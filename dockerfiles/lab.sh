@@ -43,15 +43,20 @@ options=(--ip="$ip" --port="$port" --ServerApp.port_retries=0 --ServerApp.root_d
 ((EUID)) || options+=(--allow-root)
 [[ -z ${NO_BROWSER:-} && -n ${DISPLAY:-}${WAYLAND_DISPLAY:-} ]] || options+=(--no-browser)
 
-# Waits beside the server, for as long as it is this shell's parent.
+# Waits beside the server, for as long as that runs, and is no child of it: JupyterLab does not look after children that
+# it has not started.
 server=$$
-until (exec 3<>"/dev/tcp/$host/$port") 2>/dev/null; do
-    read -r _ _ _ parent _ </proc/self/stat
-    [[ $parent == "$server" ]] || exit 0
-    sleep 0.1
-done && echo "
+announce() {
+    local state
+    until (exec 3<>"/dev/tcp/$host/$port") 2>/dev/null; do
+        { read -r _ _ state _ <"/proc/$server/stat"; } 2>/dev/null && [[ $state != Z ]] || return 0
+        sleep 0.1
+    done
+    echo "
 JupyterLab is running. Open
     http://$host:$port/lab/tree/Start_Here.ipynb?token=$JUPYTER_TOKEN
-Ctrl-C ends it." &
+Ctrl-C ends it."
+}
+(announce &)
 # Without a terminal to ask in, Jupyter takes the first Ctrl-C for an answer.
 exec .venv/bin/jupyter lab "${options[@]}" "$root/Start_Here.ipynb" </dev/null

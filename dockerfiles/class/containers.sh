@@ -10,8 +10,8 @@ port_of() { "$with" inspect --format "{{index .Config.Labels \"$label.port\"}}" 
 add() {
     local name=$1 number=$2 port more=()
     "$with" image inspect "$image" >/dev/null 2>&1 ||
-        fail "there is no image $image: build it with '$with build -t $image -f dockerfiles/class.Dockerfile .'"
-    port=$(free_port)
+        fail "there is no image $image: build it with '$with build $([[ $with == docker ]] || echo '--format docker ')-t $image -f dockerfiles/class.Dockerfile .'"
+    port=$(free_port) || return 1
     if ((gpus)); then
         if [[ $with == docker ]]; then
             more+=(--gpus "device=$(((number - 1) % gpus))" --ulimit memlock=-1)

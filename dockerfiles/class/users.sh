@@ -36,26 +36,22 @@ manager() {
 
 manager >/dev/null   # here and not in $(…), so that its failure ends the command
 
-# A group with the limits, that the calling shell joins: it and its children are in it from here on.
+# A group with the limits, that the calling shell joins: it and its children are in it from here on. What cannot be set
+# fails the whole: a learner without limits could take all.
 join_group() {
     local name=kolo-$1 part
     case $(manager) in
     v2)
-        echo '+cpu +memory +pids' >$groups/cgroup.subtree_control
-        mkdir -p "$groups/$name"
-        echo "$(quota) 100000" >"$groups/$name/cpu.max"
-        bytes >"$groups/$name/memory.max"
-        [[ ! -e $groups/$name/memory.swap.max ]] || echo 0 >"$groups/$name/memory.swap.max"
-        echo 2000 >"$groups/$name/pids.max"
-        echo $BASHPID >"$groups/$name/cgroup.procs"
+        echo '+cpu +memory +pids' >$groups/cgroup.subtree_control && mkdir -p "$groups/$name" &&
+            echo "$(quota) 100000" >"$groups/$name/cpu.max" && bytes >"$groups/$name/memory.max" &&
+            { [[ ! -e $groups/$name/memory.swap.max ]] || echo 0 >"$groups/$name/memory.swap.max"; } &&
+            echo 2000 >"$groups/$name/pids.max" && echo $BASHPID >"$groups/$name/cgroup.procs"
         ;;
     v1)
-        for part in cpu memory pids; do mkdir -p "$groups/$part/$name"; done
-        echo 100000 >"$groups/cpu/$name/cpu.cfs_period_us"
-        quota >"$groups/cpu/$name/cpu.cfs_quota_us"
-        bytes >"$groups/memory/$name/memory.limit_in_bytes"
-        echo 2000 >"$groups/pids/$name/pids.max"
-        for part in cpu memory pids; do echo $BASHPID >"$groups/$part/$name/cgroup.procs"; done
+        mkdir -p "$groups"/{cpu,memory,pids}/"$name" && echo 100000 >"$groups/cpu/$name/cpu.cfs_period_us" &&
+            quota >"$groups/cpu/$name/cpu.cfs_quota_us" && bytes >"$groups/memory/$name/memory.limit_in_bytes" &&
+            echo 2000 >"$groups/pids/$name/pids.max" || return 1
+        for part in cpu memory pids; do echo $BASHPID >"$groups/$part/$name/cgroup.procs" || return 1; done
         ;;
     esac
 }
@@ -99,37 +95,38 @@ environment() {
 }
 
 begin() {
-    local name=$1 user home
+    local name=$1 user home pid
     user=$(account "$name")
     home=$(getent passwd "$user" | cut -d: -f6)
-    echo "$address" >"$class/$name/address"
+    echo "$address" >"$class/$name/address" || return 1
     mapfile -t settings < <(environment "$home" "$name")
     if [[ $(manager) == systemd ]]; then
-        printf '%s\n' "${settings[@]}" >"$class/$name/environment"
+        printf '%s\n' "${settings[@]}" >"$class/$name/environment" || return 1
         systemd-run --quiet --collect --unit "$user" --uid "$user" --property "CPUQuota=$(($(quota) / 1000))%" \
             --property "MemoryMax=$(bytes)" --property MemorySwapMax=0 --property TasksMax=2000 --property Delegate=no \
             --property "EnvironmentFile=$class/$name/environment" --working-directory "$home/kolo" "$top/dockerfiles/lab.sh"
     else
         # The token is in the environment and never on a command line.
         (
-            join_group "$name"
-            cd "$home/kolo"
+            join_group "$name" && cd "$home/kolo" || exit 1
             exec env -i "${settings[@]}" setsid setpriv --reuid "$user" --regid "$user" --init-groups \
-                "$top/dockerfiles/lab.sh" </dev/null >>"$class/$name/log" 2>&1
-        ) &
+                "$top/dockerfiles/lab.sh" </dev/null
+        ) >>"$class/$name/log" 2>&1 &
+        pid=$!
         disown
-        for _ in $(seq 100); do ! runs "$name" || break; sleep 0.05; done
+        until runs "$name"; do
+            kill -0 "$pid" 2>/dev/null || { echo "kolo: $(tail -n 1 "$class/$name/log")" >&2; return 1; }
+            sleep 0.05
+        done
     fi
 }
 
 # The learner's own copy: what may be changed. What is built stays shared and is not the learner's to write.
 copy_lessons() {
     local home=$1 user=$2
-    install -d -o "$user" -g "$user" "$home/kolo"
-    cp -r "$top/Start_Here.ipynb" "$top/labs" "$top/source_code" "$home/kolo/"
-    rm -rf "$home"/kolo/{,labs/,labs/solutions/}{run,.ipynb_checkpoints}   # of whoever tried the lessons here
-    chown -R "$user:$user" "$home/kolo"
-    chmod 700 "$home"
+    install -d -o "$user" -g "$user" "$home/kolo" && cp -r "$top/Start_Here.ipynb" "$top/labs" "$top/source_code" "$home/kolo/" &&
+        rm -rf "$home"/kolo/{,labs/,labs/solutions/}{run,.ipynb_checkpoints} && # of whoever tried the lessons here
+        chown -R "$user:$user" "$home/kolo" && chmod 700 "$home"
 }
 
 add() {
@@ -138,13 +135,17 @@ add() {
     if getent passwd "$user" >/dev/null; then fail "there is an account $user already, which is not this class's."; fi
     su -s /bin/sh nobody -c "test -x '$top/.venv/bin/jupyter' && test -r '$top/build/lib/libkolo.so'" 2>/dev/null ||
         fail "learners cannot read $top: put Kolo where all accounts may read, /opt/kolo for example."
-    port=$(free_port)
+    port=$(free_port) || return 1
     useradd --create-home --shell /bin/bash "$user" || return 1
     home=$(getent passwd "$user" | cut -d: -f6)
-    copy_lessons "$home" "$user" || { userdel --remove "$user" 2>/dev/null; return 1; }
-    (umask 077; mkdir -p "$class/$name" && new_token >"$class/$name/token" && echo "$port" >"$class/$name/port" &&
-        echo $((gpus ? (number - 1) % gpus : 0)) >"$class/$name/gpu")
-    begin "$name"
+    # What is half made, on a full disk for example, goes again.
+    { copy_lessons "$home" "$user" && note "$name" "$port" "$number" && begin "$name"; } || { remove "$name"; return 1; }
+}
+
+# What this class knows of a learner. The number deals the GPUs.
+note() {
+    (umask 077; mkdir -p "$class/$1" && new_token >"$class/$1/token" && echo "$2" >"$class/$1/port" &&
+        echo $((gpus ? ($3 - 1) % gpus : 0)) >"$class/$1/gpu")
 }
 
 resume() { runs "$1" || begin "$1"; }

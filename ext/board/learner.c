@@ -106,12 +106,14 @@ static bool send_unsent(json_t *settings, const char *url, char why[static 200])
     return reply != NULL;
 }
 
-/* Sends the unsent events and prints new messages. After a failure it does nothing for PAUSE_SECONDS. */
+/* Sends the unsent events and prints new messages. After a failure it does nothing for PAUSE_SECONDS. A later time than
+ * that was noted by a clock that was wrong. */
 static void talk(json_t *settings)
 {
     char why[200] = "";
     const char *url = json_string_value(json_object_get(settings, "url"));
-    if (!url || time(NULL) < json_integer_value(json_object_get(settings, "again"))) return;
+    json_int_t pause = json_integer_value(json_object_get(settings, "again")) - time(NULL);
+    if (!url || (pause > 0 && pause <= PAUSE_SECONDS)) return;
     bool reached = send_unsent(settings, url, why) && hear(settings, url, why);
     json_object_set_new(settings, "again", json_integer(reached ? 0 : time(NULL) + PAUSE_SECONDS));
 }

@@ -69,16 +69,21 @@ static enum MHD_Result refuse(struct MHD_Connection *c, unsigned status, const c
     return answer(c, status, "text/plain; charset=utf-8", text);
 }
 
-static enum MHD_Result saved(board *b, struct MHD_Connection *c)
+/* Answers what was posted, of which `why` says what was refused, if anything: the rest is kept. Where the file cannot
+ * be written the state becomes as `before`, since a learner sends again what was not kept. */
+static enum MHD_Result saved(board *b, struct MHD_Connection *c, json_t *before, const char *why)
 {
-    if (!state_save(b->state, b->file)) return refuse(c, 500, "the board's file could not be written");
-    return answer(c, 200, "application/json", strdup("{}"));
+    bool written = state_save(b->state, b->file);
+    if (!written && json_object_clear(b->state) == 0) json_object_update(b->state, before);
+    json_decref(before);
+    if (!written) return refuse(c, 500, "the board's file could not be written");
+    return why ? refuse(c, 400, why) : answer(c, 200, "application/json", strdup("{}"));
 }
 
 static enum MHD_Result post_message(board *b, struct MHD_Connection *c, const json_t *message)
 {
-    const char *why = state_add_message(b->state, message, time(NULL));
-    return why ? refuse(c, 400, why) : saved(b, c);
+    json_t *before = json_deep_copy(b->state);
+    return saved(b, c, before, state_add_message(b->state, message, time(NULL)));
 }
 
 /* Events come as a list: a learner who was offline sends all unsent events in one request. */
@@ -86,14 +91,14 @@ static enum MHD_Result post_events(board *b, struct MHD_Connection *c, const jso
 {
     if (!json_is_array(events)) return refuse(c, 400, "wanted a list of events");
     size_t i;
-    json_t *event;
+    json_t *event, *before = json_deep_copy(b->state);
     const char *why = NULL;
     json_array_foreach(events, i, event)
     {
         const char *refused = state_take_event(b->state, event, time(NULL));
         if (refused) why = refused;
     }
-    return why ? refuse(c, 400, why) : saved(b, c);
+    return saved(b, c, before, why);
 }
 
 static const char ring_news[] = "Become a rank of one training: run this in a cell.\n";

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -152,6 +153,26 @@ def test_a_board_that_is_gone_delays_nobody_and_loses_nothing(board, learner, tm
     learner("ada", "news")
     assert set(state(again)["ada"]["items"]) == {"1.a", "1.b"}
     again.end()
+
+
+def test_what_could_not_be_written_counts_once(board, learner, tmp_path):
+    """As on a full disk: the board refuses, the learner keeps the event and sends it again."""
+    learner("ada", "join", board.learner, "ada")
+    (tmp_path / "class.json.part").mkdir()
+    learner("ada", "send", "1.a", "tried")
+    assert refused(board.instructor + "/messages", b'{"text": "hello"}')[0] == 500
+    assert len(json.loads((tmp_path / "ada/board.json").read_text())["unsent"]) == 1
+    (tmp_path / "class.json.part").rmdir()
+    assert "hello" not in learner("ada", "news").stdout
+    assert state(board)["ada"]["items"]["1.a"]["tries"] == 1
+
+
+def test_a_clock_that_was_wrong_does_not_silence_a_learner(board, learner, tmp_path):
+    learner("ada", "join", board.learner, "ada")
+    file = tmp_path / "ada/board.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"again": int(time.time()) + 10**6}))
+    learner("ada", "send", "1.a", "passed")
+    assert set(state(board)["ada"]["items"]) == {"1.a"}
 
 
 def test_keys_are_the_class_owners_only(board, tmp_path):

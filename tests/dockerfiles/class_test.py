@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import sys
 
 import pytest
@@ -107,6 +108,8 @@ def test_stop_and_forget(school):
     (["start", "2"], {"GPUS": "all"}, "GPUS is how many GPUs this machine has, got 'all'"),
     (["start", "2"], {"DEBUGGER": "yes"}, "DEBUGGER is 0 or 1, got 'yes'"),
     (["start", "2"], {"PORT": "0"}, "PORT is a number from 1 to 65535, got '0'"),
+    (["start", "2"], {"ADDRESS": "0.0.0"}, "ADDRESS is 127.0.0.1, 0.0.0.0 or another IPv4 address of this machine, got '0.0.0'."),
+    (["start", "2"], {"DATA": "/no/such"}, "DATA is a folder that holds mnist, cifar-10 and higgs, got '/no/such'."),
     (["start", "2"], {"IMAGE": "other"}, "there is no image other: build it with 'docker build -t other"),
 ])  # fmt: skip
 def test_wrong_use(school, words, environment, sentence):
@@ -119,8 +122,26 @@ def test_names_that_are_none(school, tmp_path):
     (tmp_path / "names").write_text("ada\nno name\n")
     done, there = school("start", "names")
     assert done.returncode == 1 and there == {} and "2:no name" in done.stderr
+    for name in ("Jürgen", "x" * 28):
+        (tmp_path / "names").write_text(f"ada\n{name}\n")
+        done, there = school("start", "names")
+        assert done.returncode == 1 and there == {} and done.stderr.startswith(f"2:{name}\nkolo: names: a name ")
     (tmp_path / "names").write_text("ada\nada\n")
     assert "ada stands there twice" in school("start", "names")[0].stderr
+
+
+def test_a_port_of_another_class_is_left_alone(school):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done, there = school("start", "1", PORT=str(port))
+    assert done.returncode == 0, done.stderr
+    assert int(given(there["kolo-learner1"], "--publish").split(":")[1]) > port
+
+
+def test_no_port_is_left(school):
+    done, there = school("start", "2", PORT="65535")
+    assert done.returncode == 1 and list(there) == ["kolo-learner1"]
+    assert done.stderr == "kolo: no port is left from 65535 on.\nkolo: learner2 could not be started.\n"
 
 
 def preflight(limit, learners, **settings):

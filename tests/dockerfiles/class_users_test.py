@@ -121,6 +121,13 @@ def test_a_ring_of_accounts(urls, tmp_path):
         board.end()
 
 
+def test_a_full_disk_leaves_no_half_made_learner(urls, tmp_path):
+    (tmp_path / "names").write_text("testfull\n")
+    done = run(["unshare", "--mount", "bash", "-c", f"mount -t tmpfs -o size=1m tmpfs /home && {CLASS} start {tmp_path}/names"], env=ENVIRONMENT)
+    assert done.returncode == 1 and "No space left" in done.stderr and done.stderr.endswith("kolo: testfull could not be started.\n")
+    assert run(["getent", "passwd", "kolo-testfull"]).returncode == 2 and not Path("/var/lib/kolo-class/testfull").exists()
+
+
 def test_a_name_that_is_not_in_the_class(urls):
     done = school("stop", "nobodyhere")
     assert done.returncode == 1 and done.stderr == "kolo: there is no learner 'nobodyhere' in this class.\n"

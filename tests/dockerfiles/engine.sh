@@ -30,6 +30,7 @@ choose() {
 engine_build() { # IMAGE DOCKERFILE FOLDER ARGUMENT…
     local image=$1 file=$2 folder=$3
     shift 3
+    [[ $engine == docker ]] || set -- --format docker "$@" # podman's own format has no health check
     "$engine" build --quiet --tag "$image" --file "$file" "$@" "$folder"
 }
 engine_run() { # IMAGE USER COMMAND…

@@ -75,6 +75,7 @@ def test_a_lab(lab):
     assert known["kernelspecs"]["kolo"]["spec"]["display_name"] == "C (Kolo)"
     with pytest.raises(urllib.error.HTTPError, match="403"):
         get(f"{site}/api/kernelspecs")
+    assert patience.until(lambda: not run(["pgrep", "-P", process.pid]).stdout, 5), "a child that nobody waits for stays a zombie"
     with open(f"/proc/{process.pid}/cmdline") as commandline:
         assert token not in commandline.read()
     os.killpg(process.pid, signal.SIGINT)
