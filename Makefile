@@ -241,6 +241,10 @@ $(BUILD)/tests/kernel/worker/protocol_test: $(call object,kernel/worker/protocol
 $(BUILD)/tests/kernel/ranks/wire_test: $(call object,kernel/ranks/wire.c kernel/cells/text.c)
 $(BUILD)/tests/kernel/ranks/wire_test: LIBRARIES = -lzmq
 
+$(BUILD)/tests/kernel/diagnostics/standard_test: EXTRA = -Ikernel -isystem $(LLVM)/include
+$(BUILD)/tests/kernel/diagnostics/standard_test: LIBRARIES = -L$(LLVM)/lib -lclang-19
+$(BUILD)/tests/kernel/diagnostics/standard_test: $(call object,$(addprefix kernel/,diagnostics/standard.c cells/analyser.c \
+    cells/text.c cells/lexer.c))
 $(BUILD)/tests/kernel/diagnostics/distributed_test: EXTRA = -Ikernel -isystem $(LLVM)/include
 $(BUILD)/tests/kernel/diagnostics/distributed_test: $(call object,$(addprefix kernel/,diagnostics/distributed.c diagnostics/add.c \
     $(addprefix cells/,text.c lexer.c split.c declare.c symbols.c)))

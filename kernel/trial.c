@@ -15,7 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WAIT = 5 /* seconds of an idle machine for one of processor time */ };
+/* Seconds of an idle machine for one of processor time: a copy that has used so little has waited for a file. */
+enum { WAIT = 5 };
 static const rlim_t MEMORY = 1024ull << 20; /* bytes beyond what the kernel has already */
 
 static rlim_t present_size(void)
@@ -56,7 +57,7 @@ static trial_end wait_for_copy(int copy, unsigned seconds, int wake)
         if (watched[0].revents) return TRIAL_PASSED;
         if (watched[1].revents) return TRIAL_INTERRUPTED;
     }
-    return TRIAL_TIME;
+    return TRIAL_WAIT;
 }
 
 trial_end trial_of(const analyser *a, const text *unit, unsigned seconds, int wake)
@@ -76,15 +77,21 @@ trial_end trial_of(const analyser *a, const text *unit, unsigned seconds, int wa
     return time ? TRIAL_TIME : TRIAL_MEMORY;
 }
 
+#define AS_TEXT(x) #x
+#define SECONDS(x) AS_TEXT(x)
+
 const char *trial_sentence(trial_end end)
 {
     switch (end) {
     case TRIAL_MEMORY:
-        return "reading the cell takes more than 1 GB of memory: a macro or a range in it expands to too much, or it "
-               "includes a file that is too large";
+        return "reading the cell takes more than 1 GB of memory: a macro or a range in it expands to too much, it is "
+               "nested too deeply, or it includes a file that is too large";
     case TRIAL_TIME:
-        return "reading the cell takes more than 4 seconds: a macro in it expands to too much, or it includes a file "
-               "that is too large";
+        return "reading the cell takes more than " SECONDS(TRIAL_OF_CELL) " seconds of processor time: a macro in it "
+                                                                          "expands to too much, or it includes a file "
+                                                                          "that is too large";
+    case TRIAL_WAIT:
+        return "reading the cell does not come to an end: it includes a pipe or a device, which gives it nothing";
     case TRIAL_INTERRUPTED: return "interrupted while it was read";
     case TRIAL_PASSED: break;
     }
