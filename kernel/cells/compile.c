@@ -314,13 +314,18 @@ void compiler_tend(compiler *c)
     compiler_prepare(c);
 }
 
+static const char crashed[] =
+    "error: clang-19 has crashed: something in the cell is nested too deeply, or has too many parts";
+
 /* The reason why clang failed, where its own words do not say it: as an error of its own, for link_words(). */
 static char *exit_of_tool(int status)
 {
     if (!WIFSIGNALED(status)) return NULL;
-    if (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL)
+    int number = WTERMSIG(status);
+    if (number == SIGXCPU || number == SIGKILL)
         return format_text("error: clang-19 was ended: more than %d seconds of processor time", TOOL_SECONDS);
-    return format_text("error: clang-19 ended: %s", strsignal(WTERMSIG(status)));
+    bool crash = number == SIGSEGV || number == SIGBUS || number == SIGABRT || number == SIGILL;
+    return crash ? copy_of(crashed) : format_text("error: clang-19 ended: %s", strsignal(number));
 }
 
 static bool feed(int input, const char *bytes, size_t size)
@@ -353,8 +358,7 @@ static bool compile(compiler *c, const text *source, size_t prefix_size, char **
     if (!built && !*problem) *problem = copy_of("error: clang-19 cannot be started");
     if (!built && strstr(*problem, "Stack dump:")) {
         free(*problem);
-        *problem =
-            copy_of("error: clang-19 has crashed: something in the cell is nested too deeply, or has too many parts");
+        *problem = copy_of(crashed);
     }
     unlink(errors);
     free(errors);
