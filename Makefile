@@ -248,6 +248,10 @@ $(BUILD)/tests/kernel/session_test: $(call object,$(KERNEL_SRC)) $(BUILD)/bin/ko
 $(BUILD)/tests/kernel/session_test: LIBRARIES = -L$(LLVM)/lib -lclang-19 -lzmq
 $(BUILD)/tests/kernel/debug/adapter_test: $(call object,kernel/debug/adapter.c kernel/cells/text.c)
 
+$(BUILD)/tests/kernel/diagnostics/standard_test: EXTRA = -Ikernel -isystem $(LLVM)/include
+$(BUILD)/tests/kernel/diagnostics/standard_test: LIBRARIES = -L$(LLVM)/lib -lclang-19
+$(BUILD)/tests/kernel/diagnostics/standard_test: $(call object,$(addprefix kernel/,diagnostics/standard.c cells/analyser.c \
+    cells/text.c cells/lexer.c))
 $(BUILD)/tests/kernel/diagnostics/distributed_test: EXTRA = -Ikernel -isystem $(LLVM)/include
 $(BUILD)/tests/kernel/diagnostics/distributed_test: $(call object,$(addprefix kernel/,diagnostics/distributed.c diagnostics/add.c \
     $(addprefix cells/,text.c lexer.c split.c declare.c symbols.c)))

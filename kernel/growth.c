@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGE = 256 * 1024, /* bytes of a unit: beyond it is always tried */ MOST_MACROS = 2000 };
-static const double MOST_TOKENS = 200000; /* after all macros: libclang reads them in a fraction of a second */
+enum { LARGE = 64 * 1024, /* bytes of a unit: beyond it is always tried */ MOST_MACROS = 2000 };
+static const double MOST_TOKENS = 60000; /* after all macros: libclang reads them in a fraction of a second */
 
 typedef struct macro {
     const char *name, *body, *end;

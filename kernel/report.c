@@ -23,6 +23,19 @@ static void place_free(place *p)
     *p = (place){0};
 }
 
+/* The file of %run that this path ends in, as its name was given; NULL: it is none. */
+static const char *program_file(const session *s, const char *path)
+{
+    size_t size = strlen(path);
+    for (size_t i = s->source_count; i-- > 0;) {
+        const char *name = s->sources[i].name;
+        size_t own = strlen(name);
+        bool ends = own <= size && !strcmp(path + size - own, name) && (own == size || path[size - own - 1] == '/');
+        if (ends && strncmp(name, "In[", 3)) return name;
+    }
+    return NULL;
+}
+
 /* The place that two lines of addr2line's tell: the function, and "/folder/file:line". */
 static place place_told(const session *s, const char *found)
 {
@@ -33,8 +46,10 @@ static place place_told(const session *s, const char *found)
     char *colon = in ? strrchr(in, ':') : NULL;
     unsigned line = colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0; /* "?" where none is known */
     if (colon) *colon = 0;
-    if (line && (!strncmp(in + 1, "In[", 3) || is_header(s->symbols, in + 1)))
-        p = (place){.function = copy_of_bytes(found, strcspn(found, "\n$")), .file = copy_of(in + 1), .line = line};
+    const char *file = !line                                                         ? NULL
+                       : !strncmp(in + 1, "In[", 3) || is_header(s->symbols, in + 1) ? in + 1
+                                                                                     : program_file(s, where);
+    if (file) p = (place){.function = copy_of_bytes(found, strcspn(found, "\n$")), .file = copy_of(file), .line = line};
     free(where);
     return p;
 }

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +14,11 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { WAIT = 5 /* seconds of an idle machine for one of processor time */ };
-static const rlim_t MEMORY = 1024ull << 20; /* bytes beyond what the kernel has already */
+enum { WAIT = 5 }; /* seconds of an idle machine in which the copy has used no processor time: it waits for a file */
+static const rlim_t MEMORY = 1280ull << 20; /* bytes beyond what the kernel has already: 1 GB, and the reader's stack */
 
 static rlim_t present_size(void)
 {
@@ -26,8 +28,24 @@ static rlim_t present_size(void)
     return pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The copy has this thread alone. It reads without a preamble, which would leave a file behind, and reports by its
- * exit status. */
+typedef struct trial {
+    const analyser *a;
+    struct CXUnsavedFile file;
+} trial;
+
+static void *read_text(void *closure)
+{
+    trial *t = closure;
+    CXTranslationUnit made = NULL;
+    const names *flags = &t->a->flags;
+    enum CXErrorCode code =
+        clang_parseTranslationUnit2(t->a->index, t->a->path, (const char *const *)flags->items, (int)flags->count,
+                                    &t->file, 1, CXTranslationUnit_KeepGoing, &made);
+    _exit(code == CXError_Success ? 0 : 1);
+}
+
+/* It reads without a preamble, which would leave a file behind, and reports by its exit status. In a thread of its own:
+ * an exception for want of memory ends the copy there, and does not look for a handler among the kernel's functions. */
 static _Noreturn void read_in_copy(const analyser *a, const text *unit, rlim_t memory, unsigned seconds)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -36,26 +54,35 @@ static _Noreturn void read_in_copy(const analyser *a, const text *unit, rlim_t m
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     setrlimit(RLIMIT_AS, &(struct rlimit){memory, memory});
     setrlimit(RLIMIT_CPU, &(struct rlimit){seconds, seconds});
-    struct CXUnsavedFile file = {a->path, unit->data, unit->size};
-    CXTranslationUnit made = NULL;
-    enum CXErrorCode code =
-        clang_parseTranslationUnit2(a->index, a->path, (const char *const *)a->flags.items, (int)a->flags.count, &file,
-                                    1, CXTranslationUnit_KeepGoing, &made);
-    _exit(code == CXError_Success ? 0 : 1);
+    trial t = {a, {a->path, unit->data, unit->size}};
+    pthread_t reader;
+    if (pthread_create(&reader, NULL, read_text, &t) == 0) pthread_join(reader, NULL);
+    _exit(1);
+}
+
+static double processor_time(pid_t process)
+{
+    clockid_t clock;
+    struct timespec used = {0};
+    if (clock_getcpuclockid(process, &clock) == 0) clock_gettime(clock, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
 }
 
 /* Until the copy has ended, or must end: TRIAL_PASSED while its status decides. */
-static trial_end wait_for_copy(int copy, unsigned seconds, int wake)
+static trial_end wait_for_copy(pid_t process, int copy, int wake)
 {
     struct pollfd watched[] = {{copy, POLLIN, 0}, {wake, POLLIN, 0}};
     patience p = {0};
-    double began = seconds_now();
-    while (patience_passed(&p, began) < WAIT * seconds) {
+    double began = seconds_now(), used = 0;
+    while (patience_passed(&p, began) < WAIT) {
         if (poll(watched, 2, 40) < 0) continue;
         if (watched[0].revents) return TRIAL_PASSED;
         if (watched[1].revents) return TRIAL_INTERRUPTED;
+        double now = processor_time(process);
+        if (now > used) began = seconds_now();
+        used = now;
     }
-    return TRIAL_TIME;
+    return TRIAL_WAIT;
 }
 
 trial_end trial_of(const analyser *a, const text *unit, unsigned seconds, int wake)
@@ -65,7 +92,7 @@ trial_end trial_of(const analyser *a, const text *unit, unsigned seconds, int wa
     pid_t process = fork();
     if (process == 0) read_in_copy(a, unit, memory, seconds);
     int copy = process > 0 ? pidfd_open(process, 0) : -1, status = 0;
-    trial_end end = copy >= 0 ? wait_for_copy(copy, seconds, wake) : TRIAL_MEMORY;
+    trial_end end = copy >= 0 ? wait_for_copy(process, copy, wake) : TRIAL_MEMORY;
     if (copy >= 0) close(copy);
     if (process <= 0) return end;
     if (end != TRIAL_PASSED) kill(process, SIGKILL);
@@ -75,15 +102,21 @@ trial_end trial_of(const analyser *a, const text *unit, unsigned seconds, int wa
     return time ? TRIAL_TIME : TRIAL_MEMORY;
 }
 
+#define AS_TEXT(x) #x
+#define SECONDS(x) AS_TEXT(x)
+
 const char *trial_sentence(trial_end end)
 {
     switch (end) {
     case TRIAL_MEMORY:
-        return "reading the cell takes more than 1 GB of memory: a macro or a range in it expands to too much, or it "
-               "includes a file that is too large";
+        return "reading the cell takes more than 1 GB of memory: a macro or a range in it expands to too much, it is "
+               "nested too deeply, or it includes a file that is too large";
     case TRIAL_TIME:
-        return "reading the cell takes more than 4 seconds: a macro in it expands to too much, or it includes a file "
-               "that is too large";
+        return "reading the cell takes more than " SECONDS(TRIAL_OF_CELL) " seconds of processor time: a macro in it "
+                                                                          "expands to too much, or it includes a file "
+                                                                          "that is too large";
+    case TRIAL_WAIT:
+        return "reading the cell does not come to an end: it includes a pipe or a device, which gives it nothing";
     case TRIAL_INTERRUPTED: return "interrupted while it was read";
     case TRIAL_PASSED: break;
     }

@@ -9,12 +9,14 @@
 typedef enum trial_end {
     TRIAL_PASSED, /* or there was no need for one */
     TRIAL_MEMORY, /* more memory than it may have, or libclang gave up */
-    TRIAL_TIME,
+    TRIAL_TIME,   /* more processor time */
+    TRIAL_WAIT,   /* it waits for a file that gives nothing */
     TRIAL_INTERRUPTED,
 } trial_end;
 
 /* Seconds of processor time that a trial may take: help is not waited for as long as a cell. */
-enum { TRIAL_OF_CELL = 4, TRIAL_OF_HELP = 1 };
+#define TRIAL_OF_CELL 4
+enum { TRIAL_OF_HELP = 1 };
 
 /* May this text, the unit of a cell, be read in the kernel's process? `wake`: readable when the cell is interrupted;
  * -1: it is not interrupted. */

@@ -311,13 +311,18 @@ void compiler_tend(compiler *c)
     compiler_prepare(c);
 }
 
-/* The reason why clang failed, where its own words do not say it. */
+static const char crashed[] =
+    "error: clang-19 has crashed: something in the cell is nested too deeply, or has too many parts";
+
+/* The reason why clang failed, where its own words do not say it: as an error of its own, for link_words(). */
 static char *exit_of_tool(int status)
 {
     if (!WIFSIGNALED(status)) return NULL;
-    if (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL)
-        return format_text("clang-19 was ended: more than %d seconds of processor time", TOOL_SECONDS);
-    return format_text("clang-19 ended: %s", strsignal(WTERMSIG(status)));
+    int number = WTERMSIG(status);
+    if (number == SIGXCPU || number == SIGKILL)
+        return format_text("error: clang-19 was ended: more than %d seconds of processor time", TOOL_SECONDS);
+    bool crash = number == SIGSEGV || number == SIGBUS || number == SIGABRT || number == SIGILL;
+    return crash ? copy_of(crashed) : format_text("error: clang-19 ended: %s", strsignal(number));
 }
 
 static bool feed(int input, const char *bytes, size_t size)
@@ -347,7 +352,11 @@ static bool compile(compiler *c, const text *source, size_t prefix_size, char **
     compiler_prepare(c); /* the next one starts while this cell is linked, loaded and run */
     if (!built) *problem = process ? exit_of_tool(status) : NULL;
     if (!built && !*problem) *problem = read_whole_file(errors);
-    if (!built && !*problem) *problem = copy_of("clang-19 cannot be started");
+    if (!built && !*problem) *problem = copy_of("error: clang-19 cannot be started");
+    if (!built && strstr(*problem, "Stack dump:")) {
+        free(*problem);
+        *problem = copy_of(crashed);
+    }
     unlink(errors);
     free(errors);
     return built;
@@ -369,7 +378,7 @@ static char *link_object(compiler *c, const char *object, char **problem)
     int status = run_tool(names_arguments(&list), log);
     if (status != 0) {
         *problem = read_whole_file(log);
-        if (!*problem) *problem = copy_of("ld cannot be started");
+        if (!*problem) *problem = copy_of("error: ld cannot be started");
         unlink(library);
         free(library);
         library = NULL;
@@ -403,7 +412,7 @@ char *compiler_build(compiler *c, const text *source, size_t prefix_size, const 
         built = compile(c, source, prefix_size, &object, problem);
     }
     if (built && object_rename(object, table, count, wanted)) library = link_object(c, object, problem);
-    else if (!*problem) *problem = copy_of("clang wrote no object");
+    else if (!*problem) *problem = copy_of("error: clang wrote no object");
     unlink(object);
     free(object);
     return library;

@@ -124,13 +124,6 @@ static bool session_has(const complaint *c, const char *name)
     return symbols_find_bytes(c->session, 'o', name, strlen(name)) || session_has_tag(c, name);
 }
 
-/* After a restart in the middle of a notebook every name is unknown. */
-static bool first_since_start(const complaint *c)
-{
-    unsigned number = 0;
-    return cell_number(c->cell_name, &number) && number == 1 && !whole_program(c->analyser);
-}
-
 char *hint_about_name(const complaint *c)
 {
     char *name = unknown_name(c->message), *hint = NULL;
@@ -145,10 +138,9 @@ char *hint_about_name(const complaint *c)
     else if (!(hint = foreign_word(name)) && header) hint = format_text("#include <%s> declares %s", header, name);
     else if (!hint && !close && !is_type && assigned(c))
         hint = format_text("a variable is declared before its first use: int %s = …;", name);
-    else if (!hint && !close && first_since_start(c))
-        hint = copy_of("no cell has run since the kernel started: if a cell above defines this, run that cell first");
     else if (!hint && !close && !whole_program(c->analyser) && !session_has(c, name))
-        hint = copy_of("no cell that has run declares this name: after a restart, run the cells above again");
+        hint = copy_of("no cell that has run since the kernel started declares this name: if a cell above does, run "
+                       "that one first");
     free(name);
     return hint;
 }

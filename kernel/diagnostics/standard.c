@@ -20,7 +20,7 @@ static const char *const known[] = {
 };
 enum { KNOWN_COUNT = sizeof known / sizeof *known };
 
-/* Where a header that comes earlier takes the type in for its own use. */
+/* Where a header that comes earlier takes the name in for its own use, or has it in newer standards alone. */
 static const char *const at_home[][2] = {
     {"FILE", "stdio.h"},
     {"pthread_t", "pthread.h"},
@@ -39,6 +39,11 @@ static const char *const at_home[][2] = {
     {"true", "stdbool.h"},
     {"usleep", "unistd.h"},
     {"NULL", "stddef.h"},
+    {"NAN", "math.h"},
+    {"INFINITY", "math.h"},
+    {"ARG_MAX", NULL}, /* <limits.h> takes these back */
+    {"LINK_MAX", NULL},
+    {"NR_OPEN", NULL},
 };
 
 typedef struct entry {
@@ -86,22 +91,32 @@ static const char *const *header_of(reader *r, CXFile file)
     return r->last_header;
 }
 
+/* A part of another macro of Kolo's. */
+static bool internal(const char *name)
+{
+    return !strncmp(name, "KOLO_", 5) && name[strlen(name) - 1] == '_';
+}
+
 static enum CXChildVisitResult note_name(CXCursor cursor, CXCursor parent, CXClientData closure)
 {
     reader *r = closure;
     (void)parent;
+    enum CXCursorKind kind = clang_getCursorKind(cursor);
+    bool tag = kind == CXCursor_StructDecl || kind == CXCursor_UnionDecl;
+    if (kind == CXCursor_InclusionDirective || kind == CXCursor_MacroExpansion) return CXChildVisit_Continue;
+    if (tag && !clang_isCursorDefinition(cursor)) return CXChildVisit_Continue; /* "struct rusage;" */
     CXFile file;
     clang_getFileLocation(clang_getCursorLocation(cursor), &file, NULL, NULL, NULL);
     const char *const *header = header_of(r, file);
     char *name = clang_text(clang_getCursorSpelling(cursor));
-    if (header && *name && *name != '_' && !strchr(name, ' ')) {
+    if (header && *name && *name != '_' && !strchr(name, ' ') && !internal(name)) {
         standard *h = r->into;
         h->entries = need_grown(h->entries, h->count, &h->capacity, sizeof *h->entries);
         h->entries[h->count++] = (entry){name, header};
     } else {
         free(name);
     }
-    return clang_getCursorKind(cursor) == CXCursor_EnumDecl ? CXChildVisit_Recurse : CXChildVisit_Continue;
+    return kind == CXCursor_EnumDecl ? CXChildVisit_Recurse : CXChildVisit_Continue;
 }
 
 static int by_name(const void *a, const void *b)
@@ -177,7 +192,7 @@ void standard_each(analyser *a, const char *start, void (*visit)(const char *nam
 {
     standard *h = standard_of(a);
     for (size_t i = 0; i < h->count; i++) {
-        if (!strncmp(h->entries[i].name, start, strlen(start)))
+        if (*h->entries[i].header && !strncmp(h->entries[i].name, start, strlen(start)))
             visit(h->entries[i].name, *h->entries[i].header, closure);
     }
 }

@@ -91,8 +91,6 @@ void complete_variables(const session *s, const char *start, matches *into)
 
 static void add_far(const char *name, const char *header, void *closure)
 {
-    size_t size = strlen(name);
-    if (!strncmp(name, "KOLO_", 5) && name[size - 1] == '_') return; /* a part of another macro */
     char *from = format_text("<%s>", header);
     match_add(closure, FAR, name, isupper((unsigned char)name[0]) ? "constant" : "function", from);
     free(from);

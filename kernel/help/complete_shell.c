@@ -45,6 +45,7 @@ static const char *const compile_flags[] = {"-D",
 static const char *const launch_options[] = {
     "-H",         "-np",           "--fault",        "--hostfile", "--keep-going", "--mpi-args", "--output-filename",
     "--restarts", "--stall-limit", "--stop-timeout", "--timeline", "--verbose",    NULL};
+static const char *const of_history[] = {"-g", "-l", "-n", "-o", NULL};
 static const char *const kinds[] = {"function", "macro", "type", "variable", NULL}, *const switches[] = {"off", "on",
                                                                                                          NULL};
 static const char *const variables[] = {"KOLO_BACKEND", "KOLO_CPU_DEVICES", "KOLO_DATA", "KOLO_THREADS", NULL};
@@ -207,6 +208,7 @@ size_t complete_line(const writing *w, matches *into)
     else if (magic && (is_magic(at, "ranks") || is_magic(at, "run")) && *start == '-')
         add_words(launch_options, start, into);
     else if (magic && (is_magic(at, "who") || is_magic(at, "whos"))) add_words(kinds, start, into);
+    else if (magic && is_magic(at, "history")) add_words(of_history, start, into);
     else if (magic && is_magic(at, "heap")) add_words(switches, start, into);
     else if (magic && is_magic(at, "layout"))
         complete_session(&(writing){w->s, w->code, start, begin, w->cursor}, into);

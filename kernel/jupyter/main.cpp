@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include <pthread.h>
 #include <unistd.h>
 #include <xeus/xhelper.hpp>
 
@@ -57,6 +58,30 @@ void serve(const std::string &file)
     if (!s) throw std::runtime_error(problem);
     server.serve(s);
 }
+
+int serve_or_say_why(const std::string &file)
+{
+    try {
+        serve(file);
+    } catch (const std::exception &e) {
+        std::cerr << "kolo-kernel: " << e.what() << "\n";
+        return 1;
+    }
+    return 0;
+}
+
+// libclang goes as deep as the text that it reads, and its own threads have 8 MB, which 60,000 terms of a sum fill. So
+// it is to read in the thread that calls it, and every thread of the kernel has a stack that a text of
+// growth.c's LARGE bytes cannot fill. Pages of a stack that nobody has used take no memory.
+void need_deep_stacks()
+{
+    setenv("LIBCLANG_NOTHREADS", "1", 1);
+    pthread_attr_t deep;
+    pthread_attr_init(&deep);
+    pthread_attr_setstacksize(&deep, 256u << 20);
+    pthread_setattr_default_np(&deep);
+    pthread_attr_destroy(&deep);
+}
 } // namespace
 
 int main(int argc, char **argv)
@@ -67,12 +92,9 @@ int main(int argc, char **argv)
         return 2;
     }
     block_signals();
+    need_deep_stacks();
     watch_parent();
-    try {
-        serve(file);
-    } catch (const std::exception &e) {
-        std::cerr << "kolo-kernel: " << e.what() << "\n";
-        return 1;
-    }
-    return 0;
+    int status = 1;
+    std::thread([&] { status = serve_or_say_why(file); }).join();
+    return status;
 }

@@ -125,7 +125,7 @@ static result run_stretch(session *s, const char *code, size_t begin, size_t end
     while (blank < end && isspace((unsigned char)code[blank])) blank++;
     text_add_bytes(&lines, code + begin, end - begin);
     result r = {0};
-    if (blank < end) r = run_c(s, lines.data, name);
+    if (blank < end && no_assigned_magic(s, lines.data, name, &r)) r = run_c(s, lines.data, name);
     text_free(&lines);
     return r;
 }

@@ -1,6 +1,8 @@
 /* Magics of IPython's that this kernel lacks, with a substitute for each; and other names of those that it has. See
  * magics.h. */
 #include "magics/magics.h"
+#include "cells/lexer.h"
+#include "search_path.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,7 @@ static const struct {
     const char *say;
 } elsewhere[] = {
     {"matplotlib pylab", "pictures need no setup, and what a display call of kolo.h draws appears below its cell"},
-    {"history hist recall rep", "the arrow keys and the console's search go through earlier cells"},
+    {"hist recall rep", "%%history prints the cells of this session, and %%history -g PATTERN searches all sessions"},
     {"pdb debug", "JupyterLab's debugger (the bug in the toolbar) stops at breakpoints and steps through cells"},
     {"ls ll lx man cat more less mkdir rmdir cp mv rm", "a line that begins with ! is for the shell, as in !%s"},
     {"pip conda mamba micromamba", "C's libraries come with the system's packages; a command of the shell is !%s …"},
@@ -72,4 +74,42 @@ char *about_unknown_magic(const session *s, const char *name, size_t size, bool 
     else if (!said) said = format_text("there is no %s%s (%%lsmagic lists the magics)", percent, word);
     free(word);
     return said;
+}
+
+/* `= %name` is no C. `= !name` may be: not where `name` is a program, nothing of the session, and no `;` follows. */
+static bool assigns_command(const session *s, const char *code, const token *equals)
+{
+    const token *mark = equals + 1, *word = equals + 2;
+    if (mark->line != equals->line || word->kind != TOKEN_NAME || word->line != mark->line) return false;
+    if (token_is(code, mark, "%")) return true;
+    if (!token_is(code, mark, "!")) return false;
+    size_t line = strcspn(code + mark->begin, "\n");
+    char *key = format_text("o:%.*s", (int)(word->end - word->begin), code + word->begin), *program = in_path(key + 2);
+    bool command = program && !symbols_find(s->symbols, key) && !memchr(code + mark->begin, ';', line);
+    free(program);
+    free(key);
+    return command;
+}
+
+bool no_assigned_magic(const session *s, const char *code, const char *name, result *r)
+{
+    token_list list = tokens_of(code);
+    for (size_t i = 1; i + 2 < list.count && !r->failed; i++) {
+        const token *t = &list.items[i];
+        if (!token_is(code, t, "=") || list.items[i - 1].kind != TOKEN_NAME || !assigns_command(s, code, t)) continue;
+        size_t at = t[1].begin;
+        char *rest = copy_of_bytes(code + at, strcspn(code + at, "\n"));
+        if (*rest == '!')
+            *r = error_result("UsageError",
+                              "%s:%u: what a command prints is no value of C's: %s shows it, %s > FILE keeps it in a "
+                              "file, and popen(\"%s\", \"r\") lets C read it",
+                              name, t->line, rest, rest, rest + 1);
+        else
+            *r = error_result("UsageError",
+                              "%s:%u: a magic has no value, and stands at the beginning of its line: %%%.*s …", name,
+                              t->line, (int)(t[2].end - t[2].begin), code + t[2].begin);
+        free(rest);
+    }
+    tokens_free(&list);
+    return !r->failed;
 }

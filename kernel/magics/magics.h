@@ -57,6 +57,9 @@ const char *magic_alias(const char *name, size_t size);
  */
 char *about_unknown_magic(const session *s, const char *name, size_t size, bool whole_cell);
 
+/* elsewhere.c: `files = !ls` and `x = %time f()` of IPython's. False: `r` says what C has in their place. */
+bool no_assigned_magic(const session *s, const char *code, const char *name, result *r);
+
 /* words.c: splits as a shell does quotes: the caller frees with names_free. */
 names words_of(const char *line);
 
@@ -85,6 +88,8 @@ result cell_latex(session *s, const char *words, const char *body, const char *n
 result cell_markdown(session *s, const char *words, const char *body, const char *name);
 result cell_svg(session *s, const char *words, const char *body, const char *name);
 result cell_stdin(session *s, const char *words, const char *body, const char *name);
+result magic_history(session *s, const char *words, const char *name);
+result magic_run(session *s, const char *words, const char *name);
 result cell_run(session *s, const char *words, const char *body, const char *name);
 result cell_sh(session *s, const char *words, const char *body, const char *name);
 result magic_what_if(session *s, const char *words, const char *name);

@@ -1,5 +1,5 @@
-/* %%run: the cell is a whole program. Compiled with the flags that make <kolo.h> and <mpi.h> work, then run, on N ranks
- * under kolorun with -np. See magics.h. */
+/* %%run and %run: a cell or a file is a whole program. Compiled with the flags that make <kolo.h> and <mpi.h> work,
+ * then run, on N ranks under kolorun with -np. See magics.h. */
 #define _GNU_SOURCE
 #include "diagnostics/link_words.h"
 #include "cells/split.h"
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool mentions_main(const char *code)
@@ -29,9 +30,13 @@ static bool mentions_main(const char *code)
     return found;
 }
 
-static result without_main(void)
+/* `name`: of the cell, "In[3]", or of the file. */
+static result without_main(const char *name)
 {
-    return error_result("CompileError", "a %%%%run cell is a whole program: it needs a main(), int main(void) { … }");
+    if (!strncmp(name, "In[", 3))
+        return error_result("CompileError",
+                            "a %%%%run cell is a whole program: it needs a main(), int main(void) { … }");
+    return error_result("CompileError", "%s has no main(), where a program begins: int main(void) { … }", name);
 }
 
 /* `< FILE`, or `<FILE`, is taken out of the words: the file, or NULL. The caller frees. */
@@ -82,7 +87,7 @@ static bool check(session *s, const char *code, const char *name, result *r)
     if (!may_be_read) return false;
     diagnosis d = diagnose(&s->analyser, name, source_line_of, fate_of, s, s->symbols);
     if (d.errors && !mentions_main(code)) {
-        *r = without_main();
+        *r = without_main(name);
     } else if (d.errors) {
         *r = error_result("CompileError", "%s", d.first_error);
         text_clear(&r->traceback);
@@ -150,7 +155,7 @@ static bool build_program(session *s, const char *code, const char *name, const 
     cell_goes_on(s);
     if (!built) {
         char *log_text = read_whole_file(log), *why = link_words(log_text ? log_text : "", name);
-        *r = strstr(why, "no main()") ? without_main() : error_result("LinkError", "%s", why);
+        *r = strstr(why, "no main()") ? without_main(name) : error_result("LinkError", "%s", why);
         free(why);
         free(log_text);
     }
@@ -193,28 +198,102 @@ static bool add_launcher(session *s, const names *words, size_t *used, names *in
     return true;
 }
 
-result cell_run(session *s, const char *words, const char *body, const char *name)
+/* Compiles and runs `code`. `given`: the words from `used` on are the program's, those before are kolorun's and in
+ * `command` already. `input`: what it reads; NULL: nothing of its own. */
+static result run_program(session *s, const char *code, const char *name, const names *given, size_t used,
+                          names *command, char *input)
 {
     result r = {0};
-    names given = words_of(words), command = {0};
-    char *program = format_text("%s/program-%u", s->folder, ++s->serial), *code = in_place(s, "", 0, body);
-    size_t used = 0;
-    char *input = take_input(s, &given, &r), *kept = s->worker.input_file;
-    if (!r.failed && check_words(words, &r) && add_launcher(s, &given, &used, &command, &r) &&
-        check(s, code, name, &r) && build_program(s, code, name, program, &r)) {
-        names_add(&command, program);
-        for (size_t i = used; i < given.count; i++) names_add(&command, given.items[i]);
+    char *program = format_text("%s/program-%u", s->folder, ++s->serial), *kept = s->worker.input_file;
+    if (check(s, code, name, &r) && build_program(s, code, name, program, &r)) {
+        names_add(command, program);
+        for (size_t i = used; i < given->count; i++) names_add(command, given->items[i]);
         int status = 0;
         if (input) s->worker.input_file = input;
-        r = run_program_in_worker(s, names_arguments(&command), &status);
+        r = run_program_in_worker(s, names_arguments(command), &status);
         s->worker.input_file = kept;
         if (!r.failed) r = program_exit_result(s, program, status);
     }
     unlink(program);
+    free(program);
+    return r;
+}
+
+result cell_run(session *s, const char *words, const char *body, const char *name)
+{
+    result r = {0};
+    names given = words_of(words), command = {0};
+    char *code = in_place(s, "", 0, body);
+    size_t used = 0;
+    char *input = take_input(s, &given, &r);
+    if (!r.failed && check_words(words, &r) && add_launcher(s, &given, &used, &command, &r))
+        r = run_program(s, code, name, &given, used, &command, input);
     free(input);
     names_free(&given);
     names_free(&command);
-    free(program);
     free(code);
+    return r;
+}
+
+/* The text of a C file, or NULL, and `r` says why. The caller frees. */
+static char *program_text(const session *s, const char *file, result *r)
+{
+    char *path = path_of(s, file);
+    size_t size = strlen(file);
+    struct stat about;
+    bool there = stat(path, &about) == 0, c = size > 2 && !strcmp(file + size - 2, ".c");
+    char *code = there && c && S_ISREG(about.st_mode) && about.st_size < 16 << 20 ? read_whole_file(path) : NULL;
+    if (there && S_ISDIR(about.st_mode)) *r = error_result("FileError", "%s cannot be run: it is a folder", file);
+    else if (!there) *r = error_result("FileError", "%s cannot be read: %s", file, strerror(errno));
+    else if (!c)
+        *r = error_result("UsageError", "%%run compiles and runs programs in C, FILE.c, got '%s': !%s%s runs others",
+                          file, strchr(file, '/') ? "" : "./", file);
+    else if (!code) *r = error_result("FileError", "%s cannot be read", file);
+    free(path);
+    return code;
+}
+
+/* What the file includes by #include "…" lies beside it: the analyser and the compiler look there first. */
+static void look_beside(session *s, const char *file, bool begin)
+{
+    char *path = path_of(s, file), *flag = format_text("-iquote%.*s", (int)(strrchr(path, '/') - path), path);
+    names *const lists[] = {&s->analyser.flags, &s->base_flags};
+    for (size_t i = 0; i < 2; i++) {
+        names *list = lists[i];
+        if (begin) {
+            names_add(list, flag);
+            char *last = list->items[list->count - 1];
+            memmove(list->items + 1, list->items, (list->count - 1) * sizeof *list->items);
+            list->items[0] = last;
+        } else {
+            free(list->items[0]);
+            memmove(list->items, list->items + 1, --list->count * sizeof *list->items);
+        }
+    }
+    s->analyser.plain = true; /* what it keeps of the unit before was parsed with other flags */
+    free(flag);
+    free(path);
+}
+
+result magic_run(session *s, const char *words, const char *name)
+{
+    (void)name;
+    result r = {0};
+    names given = words_of(words), command = {0};
+    size_t used = 0;
+    char *input = take_input(s, &given, &r), *code = NULL;
+    bool good = !r.failed && check_words(words, &r) && add_launcher(s, &given, &used, &command, &r);
+    const char *file = good && used < given.count ? given.items[used] : NULL;
+    if (good && (!file || *file == '-')) r = usage_result(s, "run", false);
+    else if (file) code = program_text(s, file, &r);
+    if (code) {
+        look_beside(s, file, true);
+        r = run_program(s, code, file, &given, used + 1, &command, input);
+        look_beside(s, file, false);
+    }
+    free(code);
+    free(input);
+    names_free(&given);
+    names_free(&command);
     return r;
 }

@@ -32,6 +32,12 @@ const magic magics_table[] = {
      "Adds flags for the linker, or shows them. They hold for cells and for %%run (-L, -l); --remove takes flags away, "
      "--reset all of them.",
      .line = magic_ldflags, .quiet = true},
+    {"history", "%history [OPTIONS] [RANGE…]",
+     "Prints the cells that have run in this session. A RANGE is the number of a cell, 4, or of several, 4-7. -n "
+     "prints "
+     "the numbers, -o the values too, -l the last N (10). -g searches the cells of all sessions, each with the numbers "
+     "of its session and cell: PATTERN is a part of the cell, or has * and ? as the names of files have.",
+     .line = magic_history, .quiet = true},
     {"load", "%load [-r LINES] FILE", "Puts a file's text in this cell's place. -r 2-5,8 takes those lines only.",
      .line = magic_load, .quiet = true},
     {"export", "%export FILE",
@@ -87,6 +93,10 @@ const magic magics_table[] = {
      "of %%run and a command of ! too. Where nothing is kept, reading asks in a box: a line of ^D alone ends the "
      "input.",
      .cell = cell_stdin},
+    {"run", "%run [-np N] FILE [arguments…]",
+     "Compiles a C file as a whole program, with a main(), and runs it. It does as %%run does for a cell: the program "
+     "does not see the cells, nor they it; %%run? says more of flags, ranks and input.",
+     .line = magic_run},
     {"run", "%%run [-np N] [arguments…]",
      "Compiles the cell as a whole program, with a main(), and runs it. It does not see the other cells. "
      "<kolo.h> and <mpi.h> are at hand; the compiler's flags are given beforehand by %cflags (-O0, -O3, "

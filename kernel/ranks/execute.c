@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 static const double GRACE = 0.3, /* seconds that other ranks have to fail of the same, or to say their last words */
-    WHERE_AFTER = 0.5, /* after an interrupt, before the ranks' own supervisors end what does not recover */
+    WHERE_AFTER = 0.5, /* after an interrupt, before the ranks are asked where they are, and as long again before the
+                          second time */
     INTERRUPT_LIMIT = 2.3, REMARK_AFTER = 5;
 
 typedef struct course {
@@ -23,6 +24,7 @@ typedef struct course {
     double failed; /* when the first failure was seen; 0: none */
     double sought;  /* when the others were asked where they are because of it; 0: not yet */
     double sparing; /* when they were interrupted for it; 0: not yet */
+    int looks;      /* how often the ranks were asked where they are since the interrupt */
     bool asked_where, remarked;
 } course;
 
@@ -148,6 +150,27 @@ static void ask_user(ranks *r, int rank)
     free(line);
 }
 
+/* A rank in a call of MPI waits for others, and cannot recover. */
+static bool in_mpi(const peer *p)
+{
+    return p->running && p->where && !strncmp(p->where, "in MPI_", 7);
+}
+
+static int in_mpi_count(const ranks *r)
+{
+    int count = 0;
+    for (int i = 0; i < r->count; i++) count += in_mpi(&r->peers[i]);
+    return count;
+}
+
+static bool any_asked_where(const ranks *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        if (r->peers[i].running && r->peers[i].asked_where) return true;
+    }
+    return false;
+}
+
 static void take_interrupt(course *c)
 {
     worker_process *m = &c->r->s->worker;
@@ -156,8 +179,8 @@ static void take_interrupt(course *c)
         c->interrupted = seconds_now();
         to_running(c->r, RANK_INTERRUPT);
     }
-    if (c->interrupted > 0 && !c->asked_where && seconds_now() - c->interrupted > WHERE_AFTER) {
-        c->asked_where = true;
+    if (c->interrupted > 0 && !any_asked_where(c->r) && seconds_now() - c->interrupted > WHERE_AFTER * (c->looks + 1)) {
+        c->looks++;
         to_running(c->r, RANK_SAY_WHERE);
     }
 }
@@ -203,24 +226,6 @@ static void note_finished(course *c)
     else if (c->first_finished == 0 && running_count(c->r) < chosen) c->first_finished = seconds_now();
 }
 
-/* A rank in a call of MPI waits for those that have failed, and cannot recover. */
-static bool any_in_mpi(const ranks *r)
-{
-    for (int i = 0; i < r->count; i++) {
-        const peer *p = &r->peers[i];
-        if (p->running && p->where && !strncmp(p->where, "in MPI_", 7)) return true;
-    }
-    return false;
-}
-
-static bool any_asked_where(const ranks *r)
-{
-    for (int i = 0; i < r->count; i++) {
-        if (r->peers[i].running && r->peers[i].asked_where) return true;
-    }
-    return false;
-}
-
 /* A rank has failed and recovered: the others are interrupted, so that all keep their variables. True
  * when there is nothing left to wait for. */
 static bool spared(course *c)
@@ -233,11 +238,18 @@ static bool spared(course *c)
         c->sought = seconds_now();
     }
     if (any_asked_where(r) && seconds_now() - c->sought < WHERE_AFTER) return false;
-    if (any_in_mpi(r)) return true;
+    if (in_mpi_count(r)) return true;
     for (int i = 0; i < r->count; i++) r->peers[i].spared = r->peers[i].running;
     to_running(r, RANK_INTERRUPT);
     c->sparing = seconds_now();
     return false;
+}
+
+/* All that still run were in MPI when they were first asked, which has barred the way back into the cell, and were
+ * there the second time. How long that took on a busy machine does not matter. */
+static bool stuck_in_mpi(const course *c)
+{
+    return c->looks >= 2 && !any_asked_where(c->r) && in_mpi_count(c->r) == running_count(c->r);
 }
 
 /* True when there is nothing left to wait for. */
@@ -248,7 +260,8 @@ static bool over(course *c)
     if (r->s->closing) return true;
     if (c->failed == 0 && ranks_any_failed(r)) c->failed = now;
     if (c->interrupted > 0)
-        return running_count(r) == 0 || patience_passed(&c->patience, c->interrupted) > INTERRUPT_LIMIT;
+        return running_count(r) == 0 || stuck_in_mpi(c) ||
+               patience_passed(&c->patience, c->interrupted) > INTERRUPT_LIMIT;
     if (c->failed > 0) return running_count(r) == 0 || (now - c->failed > GRACE && spared(c));
     return running_count(r) == 0;
 }

@@ -190,6 +190,8 @@ static void ask_where(rank *r)
 {
     if (!r->worker.running || r->worker.process <= 0 || !r->joined) return;
     r->asked_where = seconds_now();
+    if (r->worker.interrupted > 0)
+        kill(r->worker.process, SIGNAL_INTERRUPT); /* where it returns to the cell, it stops */
     kill(r->worker.process, SIGNAL_WHERE);
 }
 

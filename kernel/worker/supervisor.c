@@ -267,6 +267,7 @@ int main(int argc, char **argv)
     }
     static supervisor s;
     s.kernel = atoi(argv[1]);
+    unsetenv("LIBCLANG_NOTHREADS"); /* the kernel's own business */
     s.trash = argv[2];
     s.below = !strcmp(argv[4], "below");
     if (s.kernel < 3 || recv(s.kernel, &s.token, sizeof s.token, 0) != sizeof s.token) return 1;

@@ -1,4 +1,6 @@
 """Cells that would take all time or memory before they run: they end with a sentence, and the kernel lives."""
+import os
+
 import pytest
 from kernel.driver import Kernel
 
@@ -17,28 +19,58 @@ DOUBLING = "#define D(x) x + x\n"
 NESTED = "D(" * 40 + "1" + ")" * 40
 
 
+TIME = "more than 4 seconds of processor time: a macro in it expands to too much"
+MEMORY = "more than 1 GB of memory"
 seconds = pytest.mark.long("seconds of processor time until it is given up")
 
 
-@pytest.mark.parametrize("cells", [
-    pytest.param([BOMB + "int x = 1;", "A11"], marks=seconds),
-    pytest.param([BOMB + "int x = 1;\nA11;"], marks=seconds),
-    pytest.param([DOUBLING, NESTED], marks=seconds),
-    pytest.param([DOUBLING + f"int y = {NESTED};"], marks=seconds),
-    ["int much[] = {[0 ... 2000000000] = 1};"],
-    ['#include "/dev/zero"\nint z;'],
-    ["const unsigned char all[] = {\n#embed \"/dev/zero\"\n};"],
-    ['%%run\n#include "/dev/zero"\nint main(void) { }'],
+@pytest.mark.parametrize("cells, said", [
+    pytest.param([BOMB + "int x = 1;", "A11"], [TIME, MEMORY], marks=seconds),
+    pytest.param([BOMB + "int x = 1;\nA11;"], [TIME, MEMORY], marks=seconds),
+    pytest.param([DOUBLING, NESTED], [TIME, MEMORY], marks=seconds),
+    pytest.param([DOUBLING + f"int y = {NESTED};"], [TIME, MEMORY], marks=seconds),
+    (["int much[] = {[0 ... 2000000000] = 1};"], [MEMORY]),
+    (['#include "/dev/zero"\nint z;'], [MEMORY]),
+    (["const unsigned char all[] = {\n#embed \"/dev/zero\"\n};"], [MEMORY]),
+    (['%%run\n#include "/dev/zero"\nint main(void) { }'], [MEMORY]),
 ], ids=["macros", "macros at once", "arguments", "arguments at once", "range", "file", "embed", "program"])
-def test_a_cell_that_explodes_is_refused(kernel, cells):
+def test_a_cell_that_explodes_is_refused(kernel, cells, said):
     for cell in cells:
         outcome = kernel.run(cell, timeout=100)
     assert outcome.status == "error" and "Traceback" not in outcome.error
+    assert any(part in outcome.error for part in said), outcome.error
     assert kernel.run("kept").value == "42"
     if len(cells) > 1:
         kernel.ask("complete", cells[-1], len(cells[-1]))
         kernel.ask("inspect", cells[-1], len(cells[-1]))
         assert kernel.run("kept").value == "42"
+
+
+@pytest.mark.long("it is waited for some seconds")
+def test_a_file_that_gives_nothing_is_not_waited_for(kernel, tmp_path):
+    os.mkfifo(tmp_path / "silent.h")
+    outcome = kernel.run(f'#include "{tmp_path}/silent.h"\nint never;', timeout=100)
+    assert "it includes a pipe or a device, which gives it nothing" in outcome.error
+    assert kernel.run("kept").value == "42"
+
+
+CRASHED = "clang-19 has crashed: something in the cell is nested too deeply"
+
+
+@pytest.mark.parametrize("cell, said", [
+    ("kept" + " + kept" * 30000, None),
+    ("- " * 20000 + "kept", CRASHED),
+    ("~" * 20000 + "kept", CRASHED),
+    ("kept = " * 20000 + "42", CRASHED),
+    ("(int)" * 10000 + "kept", CRASHED),
+    ("int " + "*" * 20000 + "far;", None),
+    ("if (kept) " * 5000 + ";", None),
+], ids=["sum", "minus", "not", "assignment", "cast", "pointer", "if"])
+def test_a_cell_that_is_nested_deeply_does_not_end_the_kernel(kernel, cell, said):
+    before = kernel.process
+    outcome = kernel.run(cell, timeout=100)
+    assert said is None or (outcome.status == "error" and said in outcome.error), outcome.error
+    assert kernel.process == before and kernel.manager.is_alive() and kernel.run("kept").value == "42"
 
 
 def test_an_interrupt_ends_the_analysis(kernel):

@@ -71,7 +71,7 @@ def test_time_says_processor_and_wall_time_without_compiling(kernel):
 
 
 WRONG = ["%time", "%timeit", "%timeit -n x 1", "%timeit -r 0 1", "%timeit -z 3", "%ranks 4 4", "%what_if", "%load", "%load -r", "%%writefile\nx", "%%writefile -b f\nx", "%who stuff",
-         "%pwd there", "%lsmagic now", "%restart -x", "%reset -q", "%env 9=3", "%env -u", "%cflags --remove", "%%sh -x\nls", "%%sh"]
+         "%pwd there", "%lsmagic now", "%restart -x", "%reset -q", "%env 9=3", "%env -u", "%cflags --remove", "%%sh -x\nls", "%%sh", "%run", "%run -x", "%history x", "%history 3-2", "%history -l 3 2"]
 
 
 @pytest.mark.parametrize("code", WRONG)
@@ -84,8 +84,8 @@ def test_wrong_words_are_answered_with_the_usage(kernel, code):
 @pytest.mark.parametrize("code, said", [
     ("%", "a magic's name"), ("%%", "a magic's name"), ("%%time", "the cell is empty"), ("%tim fib(1)", "nearest is %time "),
     ("%frobnicate", "there is no %frobnicate (%lsmagic lists"), ("%matplotlib inline", "there is no %matplotlib here: pictures need no setup"),
-    ("%history", "go through earlier cells"), ("%ls -l", "as in !ls"), ("%%python\n1", "!python FILE"),
-    ("%run x.c", "write %%run"), ("%histry?", "there is no %histry"), ("%who int", "variable, function, type or macro for KIND"),
+    ("%hist", "%history prints the cells of this session"), ("%ls -l", "as in !ls"), ("%%python\n1", "!python FILE"),
+    ("%run x.c", "x.c cannot be read: No such file"), ("%histry?", "there is no %histry"), ("%who int", "variable, function, type or macro for KIND"),
     ("%%timeit\n%%run\nint main(void) {}", "%%time can stand above"),
     ("%%writefil f\nx", "nearest is %%writefile "), ("%sh ls", "write %%sh"), ("%%cd /", "one %"),
     ("%cflags -fnosuchflag", "%cflags: unknown argument: '-fnosuchflag'"), ("%cflags -Wnosuch", "unknown warning option '-Wnosuch'"),

@@ -5,6 +5,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -257,6 +258,21 @@ def test_interrupt_of_a_deadlock_names_who_hung_and_where(four):
     outcome = four.run("%%ranks\nif (rank != 1)\n    MPI_Barrier(MPI_COMM_WORLD);", interrupt_after=1)
     assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and outcome.seconds <= 3
     ended(four, outcome, "ranks 0,2,3 in MPI_Barrier at In[", "]:3")
+
+
+@pytest.mark.long("the machine is made busy")
+def test_interrupt_of_a_hang_does_not_wait_for_a_machine_that_is_busy(four):
+    """The limits of an interrupt stretch with the load, and so does this test's clock; ranks that sit in MPI need no such limit."""
+    busy = [subprocess.Popen(["nice", "-n", "19", sys.executable, "-c", "while True: pass"]) for _ in range(16)]
+    try:
+        outcome = four.run("%%ranks\nif (rank == 1)\n    MPI_Recv(&here, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);",
+                           interrupt_after=0.2)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert outcome.errors[0]["ename"] == "KeyboardInterrupt" and outcome.seconds <= 0.6
+    ended(four, outcome, "rank 1 in MPI_Recv at In[", "]:3")
 
 
 def test_interrupt_of_collective_calls_without_end(four):
