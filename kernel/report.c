@@ -298,11 +298,10 @@ static char *name_at(session *s, const char *file, unsigned line, unsigned colum
     char *code = source_line_of(s, file, line), *name = NULL;
     if (code && column && column <= strlen(code)) {
         const char *at = code + column - 1;
-        static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
-        size_t size = strspn(at, letters);
+        size_t size = word_size(at);
         while (size && (at[size] == '.' || !strncmp(at + size, "->", 2))) { /* a member's array */
             size += at[size] == '.' ? 1 : 2;
-            size += strspn(at + size, letters);
+            size += word_size(at + size);
         }
         if (size && !(*at >= '0' && *at <= '9')) name = copy_of_bytes(at, size);
     }

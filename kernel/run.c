@@ -382,9 +382,8 @@ static void hint_at_shell(session *s, const parsed_cell *parsed)
     for (size_t i = 0; i < parsed->split.tokens.count; i++) {
         const token *t = &parsed->split.tokens.items[i];
         if (t->kind != TOKEN_SHELL) continue;
-        const char *word = parsed->source + t->begin + 1;
-        word += strspn(word, " \t");
-        size_t size = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+        const char *word = skip_blanks(parsed->source + t->begin + 1);
+        size_t size = word_size(word);
         char *key = format_text("o:%.*s", (int)size, word), *program = in_path(key + 2);
         if (size && !program && (symbols_find(s->symbols, key) || parsed_cell_find(parsed, key))) {
             char *said = format_text("hint: a line that begins with ! is a command of the shell; in C write (!%.*s)\n",

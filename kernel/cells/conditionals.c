@@ -7,9 +7,7 @@
 
 static bool conditional(const char *source, const token *t, int *depth)
 {
-    if (t->kind != TOKEN_DIRECTIVE) return false;
-    const char *word = source + t->begin + 1;
-    word += strspn(word, " \t");
+    const char *word = directive_word(source, t);
     bool opens = !strncmp(word, "if", 2), closes = !strncmp(word, "endif", 5);
     *depth += opens - closes;
     return opens || closes || !strncmp(word, "el", 2);

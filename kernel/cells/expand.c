@@ -58,8 +58,8 @@ static char *definition_before(const expansion *x, size_t at, const char *name)
         const token *t = &x->split.tokens.items[i];
         if (t->kind != TOKEN_DIRECTIVE) continue;
         char *line = copy_of_bytes(x->source + t->begin, t->end - t->begin);
-        const char *word = line + 1 + strspn(line + 1, " \t");
-        const char *given = !strncmp(word, "define", 6) ? word + 6 + strspn(word + 6, " \t") : NULL;
+        const char *word = skip_blanks(line + 1);
+        const char *given = !strncmp(word, "define", 6) ? skip_blanks(word + 6) : NULL;
         if (given && !strncmp(given, name, strlen(name)) && !isalnum((unsigned char)given[strlen(name)]) &&
             given[strlen(name)] != '_')
             return line;
@@ -79,11 +79,10 @@ static unsigned lines_of(const text *t)
 /* `define` or `undef` and the name: NULL when the line is neither. */
 static const char *macro_line(const char *line, bool *undefines)
 {
-    const char *word = line + 1 + strspn(line + 1, " \t");
+    const char *word = skip_blanks(line + 1);
     *undefines = !strncmp(word, "undef", 5);
     if (strncmp(word, "define", 6) && !*undefines) return NULL;
-    word += *undefines ? 5 : 6;
-    return word + strspn(word, " \t");
+    return skip_blanks(word + (*undefines ? 5 : 6));
 }
 
 /* Notes the use, with the directives since the last one before it. */

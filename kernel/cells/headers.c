@@ -31,20 +31,12 @@ static void begin_origin(taker *t, const char *file, unsigned line)
     o->items[o->count++] = (origin){t->line, copy_of(file), line};
 }
 
-static const char *word_of(const char *source, const token *t)
-{
-    const char *word = source + t->begin + 1;
-    return word + strspn(word, " \t");
-}
-
 /* The path between the quotes of an #include; NULL for other lines. The caller frees. */
 static char *quoted_path(const char *source, const token *t)
 {
-    if (t->kind != TOKEN_DIRECTIVE) return NULL;
-    const char *word = word_of(source, t);
+    const char *word = directive_word(source, t);
     if (strncmp(word, "include", 7)) return NULL;
-    word += 7;
-    word += strspn(word, " \t");
+    word = skip_blanks(word + 7);
     size_t size = *word == '"' ? strcspn(word + 1, "\"\n") : 0;
     return size ? copy_of_bytes(word + 1, size) : NULL;
 }
@@ -68,14 +60,11 @@ static bool guarded(const char *code, const token_list *tokens, size_t *first, s
     *first = *last = tokens->count;
     if (tokens->count < 3) return false;
     const token *t = tokens->items;
-    bool directives =
-        t[0].kind == TOKEN_DIRECTIVE && t[1].kind == TOKEN_DIRECTIVE && t[tokens->count - 1].kind == TOKEN_DIRECTIVE;
-    if (!directives || strncmp(word_of(code, &t[0]), "ifndef", 6) || strncmp(word_of(code, &t[1]), "define", 6) ||
-        strncmp(word_of(code, &t[tokens->count - 1]), "endif", 5))
+    const char *opens = directive_word(code, &t[0]), *defines = directive_word(code, &t[1]);
+    if (strncmp(opens, "ifndef", 6) || strncmp(defines, "define", 6) ||
+        strncmp(directive_word(code, &t[tokens->count - 1]), "endif", 5))
         return false;
-    const char *name = word_of(code, &t[0]) + 6, *given = word_of(code, &t[1]) + 6;
-    name += strspn(name, " \t");
-    given += strspn(given, " \t");
+    const char *name = skip_blanks(opens + 6), *given = skip_blanks(defines + 6);
     size_t size = strcspn(name, " \t\r\n/");
     if (strncmp(name, given, size)) return false;
     *first = 0;
@@ -100,10 +89,9 @@ static bool trim(taker *t, const char *path, char *code)
     for (size_t i = 0; i < c.count; i++) {
         const piece *p = &c.pieces[i];
         const token *begin = &c.tokens.items[p->first], *end = &c.tokens.items[p->last - 1];
-        bool guard = guards && (p->first <= first + 1 || p->first == last), pragma = false;
-        if (p->kind == PIECE_DIRECTIVE)
-            pragma = strncmp(word_of(whole, begin), "pragma", 6) == 0 &&
-                     memmem(whole + begin->begin, begin->end - begin->begin, "once", 4);
+        bool guard = guards && (p->first <= first + 1 || p->first == last);
+        bool pragma = !strncmp(directive_word(whole, begin), "pragma", 6) &&
+                      memmem(whole + begin->begin, begin->end - begin->begin, "once", 4);
         once |= pragma;
         if (guard || pragma) blank_out(code, begin->begin, begin->end);
         if (p->kind == PIECE_DIRECTIVE || p->unfinished) continue;

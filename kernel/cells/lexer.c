@@ -191,3 +191,25 @@ bool token_is(const char *source, const token *t, const char *spelling)
     size_t size = strlen(spelling);
     return t->end - t->begin == size && !memcmp(source + t->begin, spelling, size);
 }
+
+const char *directive_word(const char *source, const token *t)
+{
+    return t->kind == TOKEN_DIRECTIVE ? skip_blanks(source + t->begin + 1) : "";
+}
+
+const char *skip_blanks(const char *at)
+{
+    while (*at == ' ' || *at == '\t' || (at[0] == '\\' && at[1] == '\n')) at += *at == '\\' ? 2 : 1;
+    return at;
+}
+
+size_t word_size(const char *at)
+{
+    return strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+}
+
+bool word_at(const char *at, const char *word)
+{
+    size_t size = strlen(word);
+    return !strncmp(at, word, size) && word_size(at) == size;
+}

@@ -37,5 +37,13 @@ token_list tokens_of(const char *source);
 void tokens_free(token_list *tokens);
 
 bool token_is(const char *source, const token *t, const char *spelling);
+/* The text of a preprocessor line from the word behind its '#' on; "" for any other token. */
+const char *directive_word(const char *source, const token *t);
+/* Behind blanks, and behind line ends that a backslash hides. */
+const char *skip_blanks(const char *at);
+/* The letters, digits and underscores that stand there. */
+size_t word_size(const char *at);
+/* Does this word stand there, and not a longer one? */
+bool word_at(const char *at, const char *word);
 
 #endif

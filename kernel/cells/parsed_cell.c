@@ -8,24 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool word_at(const char *p, const char *word)
-{
-    size_t size = strlen(word);
-    return !strncmp(p, word, size) && !(isalnum((unsigned char)p[size]) || p[size] == '_');
-}
-
-static const char *skip_blanks(const char *p)
-{
-    while (*p == ' ' || *p == '\t' || (p[0] == '\\' && p[1] == '\n')) p += *p == '\\' ? 2 : 1;
-    return p;
-}
-
-/* The word after '#'. */
-static const char *directive_word(const cell *c, const piece *p)
-{
-    return skip_blanks(c->source + c->tokens.items[p->first].begin + 1);
-}
-
 static int by_text(const void *a, const void *b)
 {
     return strcmp(a, b);
@@ -94,12 +76,11 @@ char *line_directive(const parsed_cell *parsed, unsigned line)
 static void parse_directive(parsed_cell *parsed, size_t at)
 {
     const piece *p = &parsed->split.pieces[at];
-    const char *word = directive_word(&parsed->split, p);
+    const char *word = directive_word(parsed->source, &parsed->split.tokens.items[p->first]);
     bool undefine = word_at(word, "undef");
     if (!word_at(word, "define") && !undefine) return;
     const char *name = skip_blanks(word + (undefine ? 5 : 6));
-    size_t size = 0;
-    while (isalnum((unsigned char)name[size]) || name[size] == '_') size++;
+    size_t size = word_size(name);
     if (!size) return;
     entity *e = add_item(parsed, ENTITY_MACRO, at)->what;
     add_key(e, "m", name, size);
@@ -224,7 +205,7 @@ static void parse_prefix(parsed_cell *parsed, const char *session_prefix, const 
     size_t last = none;
     for (size_t i = 0; i < parsed->split.count; i++) {
         const piece *p = &parsed->split.pieces[i];
-        if (p->kind != PIECE_DIRECTIVE || !word_at(directive_word(&parsed->split, p), "include")) continue;
+        if (!word_at(directive_word(parsed->source, &parsed->split.tokens.items[p->first]), "include")) continue;
         char *line = source_range(parsed, p->first, p->last);
         bool again = strstr(session_prefix, line) && !strstr(line, "assert.h");
         if (!again) last = i;

@@ -294,10 +294,7 @@ static void emit_function(writer *w, parsed_item *item)
 
 static bool directive_is(const writer *w, const piece *p, const char *word)
 {
-    const token *t = &w->cell->split.tokens.items[p->first];
-    const char *found = w->cell->source + t->begin + 1;
-    while (*found == ' ' || *found == '\t') found++;
-    return p->kind == PIECE_DIRECTIVE && !strncmp(found, word, strlen(word));
+    return word_at(directive_word(w->cell->source, &w->cell->split.tokens.items[p->first]), word);
 }
 
 /* `#pragma omp parallel for`, say: it belongs to the statement that follows. */

@@ -99,9 +99,7 @@ static void note_definition(definitions *known, diagnostics *all, const char *ce
 
 static bool conditional(const cell *c, const piece *p)
 {
-    const token *t = &c->tokens.items[p->first];
-    const char *word = c->source + t->begin + 1;
-    return p->kind == PIECE_DIRECTIVE && !strncmp(word + strspn(word, " \t"), "if", 2);
+    return !strncmp(directive_word(c->source, &c->tokens.items[p->first]), "if", 2);
 }
 
 /* `int a = 1; int a = 2;`: in the unit a variable is only declared, and may be so twice. */
@@ -283,11 +281,9 @@ static void open_includes(diagnostics *all, const char *cell_name, const cell *c
 {
     for (size_t i = 0; i < c->tokens.count; i++) {
         const token *t = &c->tokens.items[i];
-        if (t->kind != TOKEN_DIRECTIVE) continue;
-        const char *word = c->source + t->begin + 1;
-        word += strspn(word, " \t");
+        const char *word = directive_word(c->source, t);
         if (strncmp(word, "include", 7)) continue;
-        word += 7 + strspn(word + 7, " \t");
+        word = skip_blanks(word + 7);
         size_t size = (size_t)(c->source + t->end - word);
         char close = *word == '<' ? '>' : '"';
         if ((*word != '<' && *word != '"') || memchr(word + 1, close, size - 1)) continue;
@@ -309,10 +305,8 @@ static void unheeded_openmp(diagnostics *all, const analyser *a, const char *cel
     }
     for (size_t i = 0; i < c->tokens.count; i++) {
         const token *t = &c->tokens.items[i];
-        if (t->kind != TOKEN_DIRECTIVE) continue;
-        const char *word = c->source + t->begin + 1;
-        word += strspn(word, " \t");
-        if (strncmp(word, "pragma", 6) || strncmp(word + 6 + strspn(word + 6, " \t"), "omp", 3)) continue;
+        const char *word = directive_word(c->source, t);
+        if (strncmp(word, "pragma", 6) || strncmp(skip_blanks(word + 6), "omp", 3)) continue;
         diagnostic_set_place(diagnostic_add(all, cell_name,
                                             "without -fopenmp this pragma does nothing: the code runs on one thread",
                                             "%cflags -fopenmp turns OpenMP on"),

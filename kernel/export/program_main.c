@@ -84,7 +84,7 @@ static bool is_builtin(const char *type)
     static const char words[] = " int char short long unsigned signed float double _Bool const void _Complex size_t ";
     bool known = true;
     for (const char *p = type; known && *p;) {
-        size_t size = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+        size_t size = word_size(p);
         char *word = format_text(" %.*s ", (int)size, p);
         known = !size || (*p >= '0' && *p <= '9') || strstr(words, word);
         free(word);
@@ -175,18 +175,15 @@ static void write_value_of(writing *w, const piece *at)
 
 static bool is_word(const parsed_cell *parsed, const piece *at, const char *word)
 {
-    const token *t = &parsed->split.tokens.items[at->first];
-    const char *p = parsed->source + t->begin + 1;
-    p += strspn(p, " \t");
-    return at->kind == PIECE_DIRECTIVE && !strncmp(p, word, strlen(word));
+    return word_at(directive_word(parsed->source, &parsed->split.tokens.items[at->first]), word);
 }
 
 /* A macro that other cells define otherwise, or take away, is defined where its cell ran. */
 static void write_macro(writing *w, const char *code, size_t size, bool undefine)
 {
     program *p = w->p;
-    const char *word = code + 1 + strspn(code + 1, " \t") + (undefine ? 5 : 6), *name = word + strspn(word, " \t");
-    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+    const char *name = skip_blanks(skip_blanks(code + 1) + (undefine ? 5 : 6));
+    size_t length = word_size(name);
     char *own = copy_of_bytes(name, length);
     const entity *live = symbols_find_bytes(p->s->symbols, 'm', name, length);
     bool same = live && live->shown && strlen(live->shown) == size && !memcmp(live->shown, code, size);

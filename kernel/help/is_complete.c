@@ -127,10 +127,7 @@ static bool conditional_open(const cell *c)
 {
     int depth = 0;
     for (size_t i = 0; i < c->tokens.count; i++) {
-        const token *t = &c->tokens.items[i];
-        if (t->kind != TOKEN_DIRECTIVE) continue;
-        const char *word = c->source + t->begin + 1;
-        word += strspn(word, " \t");
+        const char *word = directive_word(c->source, &c->tokens.items[i]);
         depth += !strncmp(word, "if", 2);
         if (depth) depth -= !strncmp(word, "endif", 5);
     }
