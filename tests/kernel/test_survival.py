@@ -276,6 +276,32 @@ def test_no_process_is_left_behind(brutally):
     assert left == [], subprocess.run(["ps", "-ef"], capture_output=True, text=True).stdout
 
 
+@pytest.mark.parametrize("ends", ["shutdown", "restart", "%restart"])
+def test_a_background_command_of_system_outlives_an_interrupt_and_not_the_kernel(ends):
+    """As a shell's Ctrl+C spares what runs in its background."""
+    mark = f"KOLO_TEST_MARK=system-{os.getpid()}-{ends}"
+    k = Kernel(KOLO_TEST_MARK=mark.partition("=")[2])
+
+    def sleepers():
+        return [p for p in alive(mark) if b"sleep\x001000" in Path(f"/proc/{p}/cmdline").read_bytes()]
+
+    try:
+        k.run('#include <stdlib.h>\nsystem("sleep 1000 &");\nsystem("setsid sleep 1000 >/dev/null &");')
+        outcome = k.run('system("sleep 1000 &");\nfor (;;) continue;', interrupt_after=0.5)
+        assert outcome.reply["ename"] == "KeyboardInterrupt" and len(patience.until(lambda: len(sleepers()) == 3 and sleepers())) == 3
+        if ends == "%restart":
+            k.run(ends)
+        elif ends == "restart":
+            k.manager.restart_kernel()
+            k.client.wait_for_ready()
+        else:
+            k.close()
+        patience.until(lambda: not sleepers())
+        assert sleepers() == []
+    finally:
+        k.close()
+
+
 # What a cell leaves behind, which makes a file for each process that is ready to be left.
 LEAVERS = {
     "a setsid child": "if (!fork()) { setsid(); creat(getenv(\"KOLO_TEST_READY\"), 0600); sleep(1000); }\nfor (;;) sleep(1);",
