@@ -101,8 +101,8 @@ bool no_assigned_magic(const session *s, const char *code, const char *name, res
         char *rest = copy_of_bytes(code + at, strcspn(code + at, "\n"));
         if (*rest == '!')
             *r = error_result("UsageError",
-                              "%s:%u: what a command prints is no value of C's: %s shows it, %s > FILE keeps it in a "
-                              "file, and popen(\"%s\", \"r\") lets C read it",
+                              "%s:%u: C cannot take a command's output as a value: %s shows it, %s > FILE keeps it "
+                              "in a file, and popen(\"%s\", \"r\") lets C read it",
                               name, t->line, rest, rest, rest + 1);
         else
             *r = error_result("UsageError",

@@ -91,8 +91,8 @@ def test_a_file_that_cannot_run_is_one_error(kernel, words, said):
 
 
 @pytest.mark.parametrize("code, said", [
-    ("files = !ls", 'In[k]:1: what a command prints is no value of C\'s: !ls shows it, !ls > FILE keeps it in a file, and popen("ls", "r")'),
-    ("int n;\nchar **files = !ls -l", "In[k]:2: what a command prints is no value"),
+    ("files = !ls", 'In[k]:1: C cannot take a command\'s output as a value: !ls shows it, !ls > FILE keeps it in a file, and popen("ls", "r")'),
+    ("int n;\nchar **files = !ls -l", "In[k]:2: C cannot take a command's output as a value"),
     ("x = %time 1 + 1", "In[k]:1: a magic has no value, and stands at the beginning of its line: %time"),
     ("int y = %timeit 3", "a magic has no value"),
 ])
