@@ -34,7 +34,7 @@ static const kolo_device_information *load(void)
 /* Loads the plugin only if there is a driver, since the plugin's libraries are large. */
 static void find(void)
 {
-    gpus.why = "there is no driver";
+    gpus.why = "there is no NVIDIA driver; in a container it is the machine's, given by 'docker run --gpus all'";
     if (!dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) return;
     gpus.information = load();
     if (!gpus.information) return;

@@ -70,16 +70,22 @@ buildah_build() {
     own build --quiet --layers --format docker --isolation chroot --tag "localhost/$image" --file "$file" "$@" "$folder"
 }
 
-# A network namespace of its own has a loopback interface and nothing else.
-buildah_run() {
-    local image=$1 user=$2 container status=0
+# A network namespace of its own has a loopback interface and nothing else. The output goes through files: of what a command
+# writes last, buildah at times loses some on its own way.
+buildah_run() { # IMAGE USER COMMAND…
+    local image=$1 user=$2 status=0
     shift 2
     container=$(own from --pull-never "localhost/$image")
-    trap 'own rm "$container" >/dev/null' EXIT
+    output=$(mktemp -d)
+    trap 'own rm "$container" >/dev/null; rm -rf "$output"' EXIT
+    chmod 755 "$output" && (umask 0 && touch "$output/stdout" "$output/stderr")
     export -f own
-    export store container
+    export store container output
     unshare --net bash -euc 'ip link set lo up; user=$1; shift
-        own run --isolation chroot ${user:+--user "$user"} "$container" -- "$@"' run "$user" "$@" || status=$?
+        own run --isolation chroot --volume "$output:/output" ${user:+--user "$user"} "$container" -- "$@"' run "$user" \
+        sh -c 'exec "$@" >/output/stdout 2>/output/stderr' sh "$@" || status=$?
+    cat "$output/stdout"
+    cat "$output/stderr" >&2
     exit "$status"
 }
 buildah_inspect() { own inspect --type image "localhost/$1" | python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)["Docker"]["config"]))'; }
