@@ -6,6 +6,7 @@
 #include "cells/dependents.h"
 #include "print.h"
 #include "sources.h"
+#include "worker_process.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,20 @@ static void parse(build *b)
     b->cell.value_offset = u.value_offset;
     if (getenv("KOLO_KERNEL_TRACE")) fprintf(stderr, "----\n%s\n----\n", u.source.data);
     text_free(&u.source);
+}
+
+/* Each parse of a large cell takes its time: an interrupt is looked for between them. */
+static bool stopped(build *b)
+{
+    worker_take_wake(&b->s->worker);
+    return b->s->worker.interrupted > 0;
+}
+
+static bool interrupted(build *b, result *r)
+{
+    if (!stopped(b)) return false;
+    *r = error_result("KeyboardInterrupt", "interrupted while it was read");
+    return true;
 }
 
 static diagnosis diagnosis_of(build *b)
@@ -531,8 +546,9 @@ static bool take(build *b, const char *warnings, result *r)
 {
     take_types(b);
     if (!find_missing(b, r)) return false;
+    if (interrupted(b, r)) return false;
     bool again = check_large(b);
-    if (!take_dependents(b, &again, r)) return false;
+    if (interrupted(b, r) || !take_dependents(b, &again, r)) return false;
     if (again) take_types(b);
     declare_items(b);
     if (b->cell.has_value) b->value = analyser_value(&b->s->analyser, b->cell.value_offset);
@@ -560,7 +576,8 @@ bool analyse(build *b, result *r)
 {
     keep_types(b);
     parse(b);
-    for (int i = 0; i < 3 && mend(b); i++) parse(b);
+    for (int i = 0; i < 3 && !stopped(b) && mend(b); i++) parse(b);
+    if (interrupted(b, r)) return false;
     undo_macros(b);
     diagnosis d = diagnosis_of(b);
     bool good = d.errors == 0 ? b->staged || take(b, d.rendered.data, r) : fail(&d, r);

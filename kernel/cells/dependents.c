@@ -100,6 +100,16 @@ static bool hides_function(const entity *macro, const symbols *session)
     return e && e->kind == ENTITY_FUNCTION && e->link && name && name[strlen(macro->name)] == '(';
 }
 
+/* `enum fruit { APPLE, GREEN };` where GREEN is a constant of an earlier enum: that goes, with all its names. */
+static void add_displaced(search *s, const entity *e, const symbols *session)
+{
+    const entity *own = symbols_find(session, e->defines.items[0]);
+    for (size_t i = 1; i < e->defines.count; i++) {
+        const entity *old = symbols_find(session, e->defines.items[i]);
+        if (old && old != own && old->kind == ENTITY_TYPE && e->kind == ENTITY_TYPE) add_names(s, old);
+    }
+}
+
 static void add_changed(search *s, const entity *e, const symbols *session)
 {
     const entity *old = symbols_find(session, e->defines.items[0]);
@@ -123,7 +133,9 @@ dependents dependents_of(const parsed_cell *parsed, const symbols *session, cons
 {
     search s = {.cell = parsed};
     for (size_t i = 0; i < parsed->count; i++) {
-        if (parsed->items[i].what->defines.count) add_changed(&s, parsed->items[i].what, session);
+        if (!parsed->items[i].what->defines.count) continue;
+        add_changed(&s, parsed->items[i].what, session);
+        add_displaced(&s, parsed->items[i].what, session);
     }
     for (size_t i = 0; i < parsed->undone.count; i++) {
         names_add(&s.changed, parsed->undone.items[i]);

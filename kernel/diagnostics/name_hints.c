@@ -66,6 +66,15 @@ static cell_fate earlier_fate(const complaint *c, const char *name, unsigned *fo
     return FATE_UNKNOWN;
 }
 
+/* A variable that was dropped when its type changed: clang may know a name that is like it. */
+static char *about_ended(const complaint *c, const char *name)
+{
+    unsigned number = 0;
+    bool ended = symbols_ended(c->session, name) && earlier_fate(c, name, &number) == FATE_RAN;
+    return ended ? format_text("'%s' of In[%u] was dropped when its type changed: run that cell again", name, number)
+                 : NULL;
+}
+
 static char *about_earlier(const complaint *c, const char *name)
 {
     if (symbols_find_bytes(c->session, 'o', name, strlen(name))) {
@@ -77,10 +86,6 @@ static char *about_earlier(const complaint *c, const char *name)
     case FATE_FAILED:
         return format_text("In[%u] defines '%s', but it failed: correct it and run it again", number, name);
     case FATE_RESET: return format_text("%%reset has deleted '%s' of In[%u]: run that cell again", name, number);
-    case FATE_RAN:
-        if (symbols_ended(c->session, name))
-            return format_text("'%s' of In[%u] was dropped when its type changed: run that cell again", name, number);
-        return NULL;
     default: return NULL;
     }
 }
@@ -128,10 +133,12 @@ char *hint_about_name(const complaint *c)
 {
     char *name = unknown_name(c->message), *hint = NULL;
     if (!name) return NULL;
-    if ((hint = about_dropped(c, name)) || (hint = about_out(c, name))) return free(name), hint;
+    if ((hint = about_dropped(c, name)) || (hint = about_out(c, name)) || (hint = about_ended(c, name)))
+        return free(name), hint;
     bool is_type = strstr(c->message, "unknown type name") != NULL;
     bool close = strstr(c->message, "did you mean '") != NULL;
-    const char *header = close ? NULL : standard_declaring(c->analyser, name);
+    bool called = strstr(c->message, "undeclared function '") != NULL; /* write(), which is no fwrite() misspelt */
+    const char *header = close && !called ? NULL : standard_declaring(c->analyser, name);
     if (is_type && session_has_tag(c, name))
         hint = format_text("write struct %s, or give it a name with typedef", name);
     else if (!close && (hint = about_earlier(c, name))) return free(name), hint;

@@ -39,12 +39,26 @@ static const char *const at_home[][2] = {
     {"true", "stdbool.h"},
     {"usleep", "unistd.h"},
     {"NULL", "stddef.h"},
+    {"_exit", "unistd.h"}, /* of names that begin so these alone are meant for programs */
+    {"_Exit", "stdlib.h"},
+    {"_IOFBF", "stdio.h"},
+    {"_IOLBF", "stdio.h"},
+    {"_IONBF", "stdio.h"},
     {"NAN", "math.h"},
     {"INFINITY", "math.h"},
     {"ARG_MAX", NULL}, /* <limits.h> takes these back */
     {"LINK_MAX", NULL},
     {"NR_OPEN", NULL},
 };
+
+/* The row's header for the name, or NULL where it has no row. */
+static const char *const *home_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof at_home / sizeof *at_home; i++) {
+        if (!strcmp(at_home[i][0], name)) return &at_home[i][1];
+    }
+    return NULL;
+}
 
 typedef struct entry {
     char *name;
@@ -109,7 +123,7 @@ static enum CXChildVisitResult note_name(CXCursor cursor, CXCursor parent, CXCli
     clang_getFileLocation(clang_getCursorLocation(cursor), &file, NULL, NULL, NULL);
     const char *const *header = header_of(r, file);
     char *name = clang_text(clang_getCursorSpelling(cursor));
-    if (header && *name && *name != '_' && !strchr(name, ' ') && !internal(name)) {
+    if (header && *name && (*name != '_' || home_of(name)) && !strchr(name, ' ') && !internal(name)) {
         standard *h = r->into;
         h->entries = need_grown(h->entries, h->count, &h->capacity, sizeof *h->entries);
         h->entries[h->count++] = (entry){name, header};
@@ -131,14 +145,6 @@ static int by_name_and_header(const void *a, const void *b)
     return order ? order : (x->header > y->header) - (x->header < y->header);
 }
 
-static const char *const *home_of(const entry *e)
-{
-    for (size_t i = 0; i < sizeof at_home / sizeof *at_home; i++) {
-        if (!strcmp(at_home[i][0], e->name)) return &at_home[i][1];
-    }
-    return e->header;
-}
-
 /* Sorted, each name once. */
 static void settle(standard *h)
 {
@@ -150,7 +156,8 @@ static void settle(standard *h)
             continue;
         }
         h->entries[kept] = h->entries[i];
-        h->entries[kept].header = home_of(&h->entries[kept]);
+        const char *const *home = home_of(h->entries[kept].name);
+        if (home) h->entries[kept].header = home;
         kept++;
     }
     h->count = kept;

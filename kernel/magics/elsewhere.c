@@ -85,7 +85,7 @@ static bool assigns_command(const session *s, const char *code, const token *equ
     if (!token_is(code, mark, "!")) return false;
     size_t line = strcspn(code + mark->begin, "\n");
     char *key = format_text("o:%.*s", (int)(word->end - word->begin), code + word->begin), *program = in_path(key + 2);
-    bool command = program && !symbols_find(s->symbols, key) && !memchr(code + mark->begin, ';', line);
+    bool command = program && !(s->symbols && symbols_find(s->symbols, key)) && !memchr(code + mark->begin, ';', line);
     free(program);
     free(key);
     return command;

@@ -246,12 +246,12 @@ def test_kolo_h_is_known_before_it_is_included():
         fresh.close()
 
 
-def alive(mark):
-    """Processes, zombies aside, that carry this mark in their environment."""
+def alive(mark, fits=lambda folder: True):
+    """Processes, zombies aside, that carry this mark in their environment and fit."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if mark.encode() in (folder / "environ").read_bytes() and ") Z " not in (folder / "stat").read_text():
+            if mark.encode() in (folder / "environ").read_bytes() and ") Z " not in (folder / "stat").read_text() and fits(folder):
                 found.append(folder.name)
         except OSError:
             pass
@@ -283,7 +283,7 @@ def test_a_background_command_of_system_outlives_an_interrupt_and_not_the_kernel
     k = Kernel(KOLO_TEST_MARK=mark.partition("=")[2])
 
     def sleepers():
-        return [p for p in alive(mark) if b"sleep\x001000" in Path(f"/proc/{p}/cmdline").read_bytes()]
+        return alive(mark, lambda folder: b"sleep\x001000" in (folder / "cmdline").read_bytes())
 
     try:
         k.run('#include <stdlib.h>\nsystem("sleep 1000 &");\nsystem("setsid sleep 1000 >/dev/null &");')

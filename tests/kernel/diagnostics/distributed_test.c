@@ -1,6 +1,6 @@
-/* Diagnostics of code for several ranks: each mistake is told with its line, and correct forms give none. The lessons'
- * code cells and the programs of source_code give next to none: none of 95 cells and 12 programs when this was written.
- */
+/* Diagnostics of code for several ranks: each mistake is told with its line, and correct forms give none. Of 445 code
+ * cells of the lessons and 13 programs of source_code two were told of something when this was written, rightly: lesson
+ * 3 and its solution have a cell that trains without a broadcast on purpose. */
 #include "diagnostics/distributed.h"
 
 #include <glob.h>

@@ -119,6 +119,7 @@ static void each_name_is_declared_by_its_header(void **state)
     assert_string_equal(standard_declaring(&a, "size_t"), "stddef.h");
     assert_string_equal(standard_declaring(&a, "printf"), "stdio.h");
     assert_string_equal(standard_declaring(&a, "kolo_fit"), "kolo.h");
+    assert_string_equal(standard_declaring(&a, "_exit"), "unistd.h");
     assert_null(standard_declaring(&a, "no_header_has_this"));
     analyser_close(&a);
     names_free(&flags);
