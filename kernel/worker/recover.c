@@ -101,6 +101,9 @@ static int trap_kind(int number, const ucontext_t *context)
  * So the page of code that the call returns to is made to fault: there the cell holds nothing of the library's. */
 static _Atomic uintptr_t barred_page, unbarred_page; /* 0: none; the second: the last one that was barred */
 static int barred_for; /* an `exit_kind` */
+/* Faults on the page since then. More than there are threads are no late ones: the page is not code any more. */
+static atomic_uint late_faults;
+enum { MOST_LATE_FAULTS = 4096 };
 
 static uintptr_t page_of(uintptr_t at)
 {
@@ -121,6 +124,7 @@ static void unbar(void)
     uintptr_t page = barred_page;
     if (!page) return;
     unbarred_page = page;
+    late_faults = 0;
     if (atomic_compare_exchange_strong(&barred_page, &page, 0)) syscall(SYS_mprotect, page, 1, PROT_READ | PROT_EXEC);
 }
 
@@ -129,8 +133,10 @@ static void unbar(void)
 static bool came_to_the_bar(const ucontext_t *context, const siginfo_t *info)
 {
     uintptr_t at = program_counter(context), page = page_of(at);
+    if (!page) return false; /* a call of NULL */
     if (page != barred_page)
-        return page == unbarred_page && info->si_code == SEGV_ACCERR && (uintptr_t)info->si_addr == at;
+        return page == unbarred_page && info->si_code == SEGV_ACCERR && (uintptr_t)info->si_addr == at &&
+               late_faults++ < MOST_LATE_FAULTS;
     unbar();
     if (!on_cell_thread()) return true;
     unwound w = unwind_stack(at);
