@@ -10,7 +10,7 @@ from pathlib import Path
 
 import patience
 import pytest
-from kernel.driver import BUILD, Kernel
+from kernel.driver import BUILD, Kernel, children
 
 INCLUDES = "#define _GNU_SOURCE\n" + "".join(f"#include <{name}.h>\n" for name in (
     "stdio stdlib string unistd signal pthread setjmp fcntl errno fenv wchar time stdint sys/wait sys/time sys/resource "
@@ -383,10 +383,6 @@ def test_the_next_kernel_sweeps_up_what_a_killed_kernel_and_its_supervisors_left
     k = Kernel()  # a kernel that another test has started meanwhile may have been the next one
     assert not folder.exists() and reaper_of(k)[1].exists()
     k.close()
-
-
-def children(process):
-    return Path(f"/proc/{process}/task/{process}/children").read_text().split()
 
 
 def test_an_update_is_seen_where_it_is_made(kernel):

@@ -6,7 +6,7 @@ import tempfile
 
 import patience
 import pytest
-from kernel.driver import Kernel
+from kernel.driver import Kernel, children
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,8 @@ def test_an_environment_that_no_worker_could_be_told_is_refused(kernel):
 
 
 def descendants(process):
-    with open(f"/proc/{process}/task/{process}/children") as file:
-        children = [int(one) for one in file.read().split()]
-    return children + [one for child in children for one in descendants(child)]
+    below = children(process)
+    return below + [one for child in below for one in descendants(child)]
 
 
 def arguments_of(process):
