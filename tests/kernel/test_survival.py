@@ -1,4 +1,5 @@
 """What needs a clock or a second process: interrupts, input, floods, displays, ranks, and processes left behind."""
+import contextlib
 import os
 import signal
 import subprocess
@@ -327,12 +328,23 @@ def test_a_shutdown_while_help_is_asked_for_ends_the_kernel():
     k.close(now=True)
 
 
+def session_of(process):
+    """None: it has ended."""
+    with contextlib.suppress(ProcessLookupError):
+        return os.getsid(int(process))
+
+
+def is_reaper(process, kernel):
+    with contextlib.suppress(OSError):  # it has ended
+        files = Path(f"/proc/{process}")
+        return f"PPid:\t{kernel.process}\n" in (files / "status").read_text() and b"kolo-worker" in (files / "cmdline").read_bytes()
+
+
 def supervisor_and_those_below(kernel, mark):
     before = alive(mark)
-    reaper = next(p for p in before if f"PPid:\t{kernel.process}\n" in Path(f"/proc/{p}/status").read_text()
-                  and b"kolo-worker" in Path(f"/proc/{p}/cmdline").read_bytes())
+    reaper = next(p for p in before if is_reaper(p, kernel))
     supervisor = Path(f"/proc/{reaper}/task/{reaper}/children").read_text().split()[0]
-    return supervisor, [p for p in before if os.getsid(int(p)) != os.getsid(kernel.process)]
+    return supervisor, [p for p in before if session_of(p) not in (None, os.getsid(kernel.process))]
 
 
 @pytest.mark.parametrize("what", LEAVERS)
