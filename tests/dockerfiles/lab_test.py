@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import nbformat
 import patience
 import pytest
 
@@ -110,6 +111,22 @@ def test_kernels_take_no_ports(deep):
             os.killpg(process.pid, signal.SIGTERM)
             patience.wait(process, 60)
         assert not list(temporary.iterdir())
+
+
+DOT = ("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+       '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')
+
+
+def test_a_page_with_pictures_becomes_latex(tmp_path):
+    """Kolo's pictures are PNG and SVG: of the two LaTeX takes the PNG, for which nobody needs Inkscape."""
+    picture = nbformat.v4.new_output("display_data", dict(zip(("image/png", "image/svg+xml"), DOT)))
+    page = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("kolo_show_history(history);", outputs=[picture])])
+    nbformat.write(page, tmp_path / "page.ipynb")
+    done = run([ROOT / ".venv/bin/jupyter", "nbconvert", "--to", "latex", tmp_path / "page.ipynb"],
+               env={**os.environ, "JUPYTER_CONFIG_PATH": str(ROOT / "dockerfiles/jupyter")})
+    assert done.returncode == 0, done.stderr
+    png, = (tmp_path / "page_files").glob("*.png")
+    assert f"page_files/{png.name}" in (tmp_path / "page.tex").read_text()
 
 
 def test_a_port_in_use():
