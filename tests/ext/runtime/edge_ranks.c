@@ -31,6 +31,8 @@ static int train(kolo_strategy strategy, int samples, int batch, kolo_callback c
     const kolo_history *history =
         kolo_fit(model, data, .batch_size = batch, .verbose = KOLO_NONE, .callbacks = {callback});
     printf("loss %g of %d epochs\n", history ? history->epoch[0].loss : NAN, history ? history->epochs : 0);
+    fflush(stdout);
+    kolo_barrier(); /* a failure, once kolo_finish() reports it, ends the other rank wherever that is */
     kolo_model_free(&model);
     kolo_data_free(&data);
     return kolo_finish();
