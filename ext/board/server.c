@@ -69,8 +69,8 @@ static enum MHD_Result refuse(struct MHD_Connection *c, unsigned status, const c
     return answer(c, status, "text/plain; charset=utf-8", text);
 }
 
-/* Answers what was posted, of which `why` says what was refused, if anything: the rest is kept. Where the file cannot
- * be written the state becomes as `before`, since a learner sends again what was not kept. */
+/* Answers a post. `why`: the reason for which a part of it was refused; NULL: nothing was. The other parts are kept. If
+ * the file cannot be written, the state becomes `before` again, since the learner will send the post again. */
 static enum MHD_Result saved(board *b, struct MHD_Connection *c, json_t *before, const char *why)
 {
     bool written = state_save(b->state, b->file);
