@@ -265,10 +265,7 @@ static void look_beside(session *s, const char *file, bool begin)
             char *last = list->items[list->count - 1];
             memmove(list->items + 1, list->items, (list->count - 1) * sizeof *list->items);
             list->items[0] = last;
-        } else {
-            free(list->items[0]);
-            memmove(list->items, list->items + 1, --list->count * sizeof *list->items);
-        }
+        } else names_remove(list, 0, 1);
     }
     s->analyser.plain = true; /* what it keeps of the unit before was parsed with other flags */
     free(flag);
