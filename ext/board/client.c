@@ -79,8 +79,8 @@ char *board_request(const char *url, const char *path, const char *body, double 
     return NULL;
 }
 
-/* POSTs and releases `object`, which is NULL if its text was not UTF-8. A failure is told as "the " and
- * `text` or `failure`. */
+/* POSTs and releases `object`, which is NULL if its text was not UTF-8. Prints "the " and `text` or `failure` when it
+ * fails. */
 static int post(const char *url, const char *path, json_t *object, const char *text, const char *failure)
 {
     char why[200];

@@ -1,4 +1,4 @@
-/* Messages about calls of libkolo's macros: clang's own speak of what stands behind the macros. */
+/* Messages about calls of libkolo's macros: clang's own messages name the code that the macros expand to. */
 #ifndef KERNEL_DIAGNOSTICS_LIBRARY_CALLS_H
 #define KERNEL_DIAGNOSTICS_LIBRARY_CALLS_H
 

@@ -56,7 +56,7 @@ static const char *kind_name(enum CXCursorKind kind)
     }
 }
 
-/* "(double x) -> double": a function's parameters and its result. Of anything else, the type. */
+/* "(double x) -> double": a function's parameters and its result. Anything else gives its type. */
 static char *signature_of(CXCompletionString string)
 {
     text call = {0};

@@ -72,7 +72,7 @@ int serve_or_say_why(const std::string &file)
 
 // libclang goes as deep as the text that it reads, and its own threads have 8 MB, which 60,000 terms of a sum fill. So
 // it is to read in the thread that calls it, and every thread of the kernel has a stack that a text of
-// growth.c's LARGE bytes cannot fill. Pages of a stack that nobody has used take no memory.
+// growth.c's LARGE bytes cannot fill. Unused pages of a stack take no memory.
 void need_deep_stacks()
 {
     setenv("LIBCLANG_NOTHREADS", "1", 1);

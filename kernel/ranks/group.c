@@ -221,7 +221,7 @@ void ranks_turn(ranks *r, int wait)
 
 /* ------------------------------------------------------------------------------ ending */
 
-/* Asks kolorun to end its ranks and to delete MPI's files. The caller ends by force what is left after the limit. */
+/* Asks kolorun to end its ranks and to delete MPI's files. The caller kills the ranks that are left after the limit. */
 static void ask_to_end(ranks *r)
 {
     ranks_tell(r, (message){.kind = RANK_QUIT}, NULL, 0);
