@@ -2,7 +2,8 @@
  *
  * In memory elements are float32, or with `narrow` bfloat16 (the upper half of a float32). `lanes` is the number of
  * elements in use, at most sixteen. Wherever these functions are inlined, `narrow` is a constant, and `lanes` is a
- * constant if it is sixteen.
+ * constant if it is sixteen. `narrow` is KOLO_BY_CPU only in functions that core/vector.h compiles for a CPU that
+ * rounds to bfloat16 by itself.
  */
 #ifndef KOLO_CORE_LANES_H
 #define KOLO_CORE_LANES_H
@@ -12,6 +13,7 @@
 
 #define KOLO_INLINE static inline __attribute__((always_inline))
 #define KOLO_LANES  16
+#define KOLO_BY_CPU 2
 
 typedef float kolo_floats __attribute__((vector_size(64)));
 typedef int32_t kolo_ints __attribute__((vector_size(64)));
@@ -43,25 +45,43 @@ KOLO_INLINE kolo_words kolo_nearest_bits(kolo_floats value)
     return ((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16 & ~nan) | (0x7FC0u & nan);
 }
 
+/* The nearest bfloat16 values. The instruction takes subnormal floats for zero. Other compilers than gcc check the
+ * sizes of its operands even where it is never reached. */
+KOLO_INLINE void kolo_narrow(kolo_floats value, int narrow, uint16_t halves[KOLO_LANES])
+{
+#if defined(__x86_64__) && !defined(__clang__)
+    if (narrow == KOLO_BY_CPU) {
+        kolo_halves nearest;
+        __asm__("vcvtneps2bf16 %1, %0" : "=v"(nearest) : "v"(value));
+        memcpy(halves, &nearest, sizeof nearest);
+        return;
+    }
+#else
+    (void)narrow;
+#endif
+    kolo_words bits = kolo_nearest_bits(value);
+    uint32_t words[KOLO_LANES];
+    memcpy(words, &bits, sizeof words);
+    for (int i = 0; i < KOLO_LANES; i++) halves[i] = (uint16_t)words[i];
+}
+
 /* What kolo_get() reads after kolo_put(). */
 KOLO_INLINE kolo_floats kolo_rounded(kolo_floats value, int narrow)
 {
-    return narrow ? (kolo_floats)(kolo_nearest_bits(value) << 16) : value;
+    uint16_t halves[KOLO_LANES];
+    if (!narrow) return value;
+    if (narrow != KOLO_BY_CPU) return (kolo_floats)(kolo_nearest_bits(value) << 16);
+    kolo_narrow(value, narrow, halves);
+    return kolo_get(halves, 0, KOLO_LANES, narrow);
 }
 
 /* Rounds to the nearest bfloat16. */
 KOLO_INLINE void kolo_put(void *to, int64_t at, kolo_floats value, int64_t lanes, int narrow)
 {
-    if (!narrow) {
-        memcpy((float *)to + at, &value, (size_t)lanes * sizeof(float));
-        return;
-    }
-    kolo_words bits = kolo_nearest_bits(value);
-    uint32_t words[KOLO_LANES];
     uint16_t halves[KOLO_LANES];
-    memcpy(words, &bits, sizeof words);
-    for (int i = 0; i < KOLO_LANES; i++) halves[i] = (uint16_t)words[i];
-    memcpy((uint16_t *)to + at, halves, (size_t)lanes * sizeof(uint16_t));
+    if (narrow) kolo_narrow(value, narrow, halves);
+    if (narrow) memcpy((uint16_t *)to + at, halves, (size_t)lanes * sizeof(uint16_t));
+    else memcpy((float *)to + at, &value, (size_t)lanes * sizeof(float));
 }
 
 /* The same for loops to the end of a row, where fewer than sixteen elements may be left. A count of sixteen is passed

@@ -1,61 +1,31 @@
 /* y = activation(x1 + x2), in the layout of x1, by a custom loop in the order of memory. A sum of gradients also takes
  * the gradient of the ReLU behind it (KOLO_FUSE_RELU_BACKWARD). */
 #include "backend/onednn/onednn.h"
+#include "core/lanes.h"
 #include "core/vector.h"
 
-#include <string.h>
-
-KOLO_VECTORISED static void add_float(const float *x1, const float *x2, float *y, int64_t count, bool relu)
+KOLO_INLINE void add_lanes(const void *x1, const void *x2, void *y, int64_t at, int64_t lanes, bool relu, int narrow)
 {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < count; i++) y[i] = x1[i] + x2[i];
-#pragma GCC ivdep
-    for (int64_t i = 0; relu && i < count; i++) y[i] = y[i] < 0 ? 0 : y[i];
+    kolo_floats sum = kolo_get_some(x1, at, lanes, narrow) + kolo_get_some(x2, at, lanes, narrow);
+    if (relu) sum = kolo_select_floats(sum < 0, (kolo_floats){0}, sum);
+    kolo_put_some(y, at, sum, lanes, narrow);
 }
-
-static float widened(uint16_t narrow)
-{
-    uint32_t bits = (uint32_t)narrow << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* Rounds to the nearest bfloat16, ties to even; NaN stays NaN. */
-static uint16_t narrowed(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
-    return (uint16_t)(value != value ? quiet : rounded);
-}
-
-KOLO_VECTORISED static void add_bfloat16(const uint16_t *x1, const uint16_t *x2, uint16_t *y, int64_t count, bool relu)
-{
-#pragma GCC ivdep
-    for (int64_t i = 0; i < count; i++) {
-        float sum = widened(x1[i]) + widened(x2[i]);
-        y[i] = narrowed(relu && sum < 0 ? 0 : sum);
-    }
-}
+KOLO_ALL_TYPES(add, (const void *x1, const void *x2, void *y, int64_t count, bool relu),
+               for (int64_t at = 0; at < count; at += KOLO_LANES)
+                   add_lanes(x1, x2, y, at, kolo_lanes_at(at, count), relu, narrow))
 
 /* y ← (x1 + x2) · [relu > 0]: NaN stays NaN, as in the pass of pointwise.c that this one replaces. */
-KOLO_VECTORISED static void add_masked_float(const float *x1, const float *x2, const float *relu, float *y,
-                                             int64_t count)
+KOLO_INLINE void add_masked_lanes(const void *x1, const void *x2, const void *relu, void *y, int64_t at, int64_t lanes,
+                                  int narrow)
 {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < count; i++) y[i] = (x1[i] + x2[i]) * (relu[i] <= 0 ? 0.0f : 1.0f);
+    kolo_floats sum = kolo_get_some(x1, at, lanes, narrow) + kolo_get_some(x2, at, lanes, narrow), one = {0};
+    one += 1;
+    kolo_floats mask = kolo_select_floats(kolo_get_some(relu, at, lanes, narrow) <= 0, (kolo_floats){0}, one);
+    kolo_put_some(y, at, sum * mask, lanes, narrow);
 }
-
-KOLO_VECTORISED static void add_masked_bfloat16(const uint16_t *x1, const uint16_t *x2, const uint16_t *relu,
-                                                uint16_t *y, int64_t count)
-{
-#pragma GCC ivdep
-    for (int64_t i = 0; i < count; i++) {
-        float sum = widened(x1[i]) + widened(x2[i]);
-        y[i] = narrowed(sum * (widened(relu[i]) <= 0 ? 0.0f : 1.0f));
-    }
-}
+KOLO_ALL_TYPES(add_masked, (const void *x1, const void *x2, const void *relu, void *y, int64_t count),
+               for (int64_t at = 0; at < count; at += KOLO_LANES)
+                   add_masked_lanes(x1, x2, relu, y, at, kolo_lanes_at(at, count), narrow))
 
 /* Operands: x1, x2, y. flag: relu. */
 static void add(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -63,8 +33,7 @@ static void add(const kolo_kernel *kernel, const kolo_step *step, const kolo_cal
     (void)kernel;
     const void *x1 = kolo_operand_pointer(&step->operand[0], call), *x2 = kolo_operand_pointer(&step->operand[1], call);
     void *y = kolo_operand_pointer(&step->operand[2], call);
-    if (step->bfloat16) add_bfloat16(x1, x2, y, step->elements, step->flag);
-    if (!step->bfloat16) add_float(x1, x2, y, step->elements, step->flag);
+    KOLO_FASTEST(add, step->bfloat16)(x1, x2, y, step->elements, step->flag);
 }
 
 /* Operands: x1, x2, y, the output of the ReLU. */
@@ -74,8 +43,7 @@ static void add_masked(const kolo_kernel *kernel, const kolo_step *step, const k
     const void *x1 = kolo_operand_pointer(&step->operand[0], call), *x2 = kolo_operand_pointer(&step->operand[1], call);
     const void *relu = kolo_operand_pointer(&step->operand[3], call);
     void *y = kolo_operand_pointer(&step->operand[2], call);
-    if (step->bfloat16) add_masked_bfloat16(x1, x2, relu, y, step->elements);
-    if (!step->bfloat16) add_masked_float(x1, x2, relu, y, step->elements);
+    KOLO_FASTEST(add_masked, step->bfloat16)(x1, x2, relu, y, step->elements);
 }
 
 kolo_status kolo_onednn_add(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)

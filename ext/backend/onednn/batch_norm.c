@@ -321,8 +321,8 @@ KOLO_INLINE void over_microbatch(task what, const kolo_tiling *t, int64_t sample
 }
 
 #define OVER_MICROBATCH(name, what)                                                                                    \
-    KOLO_BOTH_TYPES(name, (const kolo_tiling *t, int64_t samples, const arrays *a, const rows *r, double *sum),        \
-                    over_microbatch(what, t, samples, a, r, sum, narrow))
+    KOLO_ALL_TYPES(name, (const kolo_tiling *t, int64_t samples, const arrays *a, const rows *r, double *sum),         \
+                   over_microbatch(what, t, samples, a, r, sum, narrow))
 OVER_MICROBATCH(moments, MOMENTS)
 OVER_MICROBATCH(normalise, NORMALISE)
 OVER_MICROBATCH(normalise_and_add, NORMALISE_AND_ADD)
@@ -372,7 +372,7 @@ static void moments(const kolo_kernel *kernel, const kolo_step *step, const kolo
     arrays a = {.x = kolo_operand_pointer(&step->operand[0], call)};
     rows none = {0};
     for (int64_t i = 0; i < 2 * t.channels; i++) sum[i] = 0;
-    (step->bfloat16 ? moments_bfloat16 : moments_float)(&t, samples, &a, &none, sum);
+    KOLO_FASTEST(moments, step->bfloat16)(&t, samples, &a, &none, sum);
     sum[2 * t.channels] = (double)(samples * t.height * t.width);
 }
 
@@ -401,8 +401,8 @@ static void normalise(const kolo_kernel *kernel, const kolo_step *step, const ko
     fill_rows(&s, padded(&t), r);
     if (step->count > 3) {
         a.addend = kolo_operand_pointer(&step->operand[3], call);
-        (step->bfloat16 ? normalise_and_add_bfloat16 : normalise_and_add_float)(&t, samples, &a, &r, NULL);
-    } else (step->bfloat16 ? normalise_bfloat16 : normalise_float)(&t, samples, &a, &r, NULL);
+        KOLO_FASTEST(normalise_and_add, step->bfloat16)(&t, samples, &a, &r, NULL);
+    } else KOLO_FASTEST(normalise, step->bfloat16)(&t, samples, &a, &r, NULL);
     clear_padding(kernel, step, call, a.to);
     if (s.reduced) write_running_gradients(op, &s, call);
 }
@@ -433,7 +433,7 @@ static void sum_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_
                 .relu = op->activation == KOLO_RELU};
     fill_rows(&s, padded(&t), r);
     for (int64_t i = 0; i < 2 * t.channels; i++) sum[i] = 0;
-    (step->bfloat16 ? sums_bfloat16 : sums_float)(&t, samples, &a, &r, sum);
+    KOLO_FASTEST(sums, step->bfloat16)(&t, samples, &a, &r, sum);
     finish_sums(op, &s, call, sum);
 }
 
@@ -451,7 +451,7 @@ static void backward(const kolo_kernel *kernel, const kolo_step *step, const kol
                 .relu = op->activation == KOLO_RELU};
     fill_rows(&s, padded(&t), r);
     fill_backward_rows(&s, call->memory[op->in[5]], padded(&t), r);
-    (step->bfloat16 ? backward_bfloat16 : backward_float)(&t, samples, &a, &r, NULL);
+    KOLO_FASTEST(backward, step->bfloat16)(&t, samples, &a, &r, NULL);
     clear_padding(kernel, step, call, a.to);
 }
 

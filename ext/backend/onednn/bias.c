@@ -33,9 +33,9 @@ KOLO_INLINE void add_samples(const kolo_tiling *t, int64_t samples, const void *
 }
 
 /* By the type of y. */
-KOLO_BOTH_TYPES(add, (const kolo_tiling *t, int64_t samples, const void *z, const float *bias, void *y, bool relu),
-                const kolo_tiling copy = *t;
-                add_samples(&copy, samples, z, bias, y, relu, narrow))
+KOLO_ALL_TYPES(add, (const kolo_tiling *t, int64_t samples, const void *z, const float *bias, void *y, bool relu),
+               const kolo_tiling copy = *t;
+               add_samples(&copy, samples, z, bias, y, relu, narrow))
 
 /* Operands: z (float32), bias (value -1: none), y. flag: ReLU. */
 static void add(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -46,7 +46,7 @@ static void add(const kolo_kernel *kernel, const kolo_step *step, const kolo_cal
     const dnnl_memory_desc_t *written = &step->operand[2].desc; /* the microbatch, or the part for a round */
     bool narrowing = written->data_type == dnnl_bf16;
     (void)kernel;
-    (narrowing ? add_bfloat16 : add_float)(&step->x, written->dims[0], z, bias, y, step->flag);
+    KOLO_FASTEST(add, narrowing)(&step->x, written->dims[0], z, bias, y, step->flag);
 }
 
 kolo_status kolo_bias_add(kolo_kernel *kernel, kolo_operand z, int bias, bool relu, kolo_operand y)
@@ -86,15 +86,15 @@ KOLO_INLINE void sum_blocks(const kolo_tiling *t, int64_t samples, const void *d
     }
 }
 
-KOLO_BOTH_TYPES(sum, (const kolo_tiling *t, int64_t samples, const void *dz, float *dbias), const kolo_tiling copy = *t;
-                sum_blocks(&copy, samples, dz, dbias, narrow))
+KOLO_ALL_TYPES(sum, (const kolo_tiling *t, int64_t samples, const void *dz, float *dbias), const kolo_tiling copy = *t;
+               sum_blocks(&copy, samples, dz, dbias, narrow))
 
 /* Operands: dz, dbias. */
 static void sum(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     const void *dz = kolo_operand_pointer(&step->operand[0], call);
     float *dbias = kolo_operand_pointer(&step->operand[1], call);
-    (step->bfloat16 ? sum_bfloat16 : sum_float)(&step->x, kernel->plan->microbatch, dz, dbias);
+    KOLO_FASTEST(sum, step->bfloat16)(&step->x, kernel->plan->microbatch, dz, dbias);
 }
 
 kolo_status kolo_bias_sum(kolo_kernel *kernel, kolo_operand dz, int dbias)

@@ -175,8 +175,8 @@ KOLO_INLINE void put_dlogits(const float *row, float factor, void *dlogits, int6
     }
 }
 
-KOLO_BOTH_TYPES(put, (const float *row, float factor, void *dlogits, int64_t at, int64_t count, float *dbias),
-                put_dlogits(row, factor, dlogits, at, count, dbias, narrow))
+KOLO_ALL_TYPES(put, (const float *row, float factor, void *dlogits, int64_t at, int64_t count, float *dbias),
+               put_dlogits(row, factor, dlogits, at, count, dbias, narrow))
 
 /* Operands: logits, dlogits, two rows of scratch memory. In float32 dlogits overwrite the logits. */
 static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -198,7 +198,7 @@ static void compute_loss(const kolo_kernel *kernel, const kolo_step *step, const
             factor = kolo_host_loss_row(plan, call, first + r, logits + r * count, plan->training ? row : NULL, room);
         if (!plan->training) continue;
         if (!counts) memset(row, 0, (size_t)count * sizeof *row);
-        (narrow ? put_bfloat16 : put_float)(row, factor, dlogits, r * count, count, dbias);
+        KOLO_FASTEST(put, narrow)(row, factor, dlogits, r * count, count, dbias);
     }
     if (first == 0) call->totals->samples += call->samples;
 }

@@ -88,9 +88,9 @@ KOLO_INLINE void scale_sample(const kolo_tiling *t, const void *x, const uint8_t
     }
 }
 
-KOLO_BOTH_TYPES(scale, (const kolo_tiling *t, const void *x, const uint8_t *mask, void *y, int64_t at, float scale),
-                const kolo_tiling copy = *t;
-                scale_sample(&copy, x, mask, y, at, scale, narrow))
+KOLO_ALL_TYPES(scale, (const kolo_tiling *t, const void *x, const uint8_t *mask, void *y, int64_t at, float scale),
+               const kolo_tiling copy = *t;
+               scale_sample(&copy, x, mask, y, at, scale, narrow))
 
 /* Operands: x, y, mask. flag: forward, which makes the mask first. */
 static void drop(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -105,7 +105,7 @@ static void drop(const kolo_kernel *kernel, const kolo_step *step, const kolo_ca
     int64_t elements = step->x.channels * step->x.height * step->x.width, in_memory = kolo_tiling_count(step->x);
     for (int64_t n = 0; n < kernel->plan->microbatch; n++, mask += elements) {
         if (step->flag) make_mask(key, (uint64_t)(call->first_sample + n), threshold, mask, elements);
-        (step->bfloat16 ? scale_bfloat16 : scale_float)(&step->x, x, mask, y, n * in_memory, scale);
+        KOLO_FASTEST(scale, step->bfloat16)(&step->x, x, mask, y, n * in_memory, scale);
     }
 }
 

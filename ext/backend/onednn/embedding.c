@@ -20,8 +20,8 @@ KOLO_INLINE void take_rows(const float *tokens, const float *table, void *y, int
     }
 }
 
-KOLO_BOTH_TYPES(take, (const float *tokens, const float *table, void *y, int64_t positions, int64_t size),
-                take_rows(tokens, table, y, positions, size, narrow))
+KOLO_ALL_TYPES(take, (const float *tokens, const float *table, void *y, int64_t positions, int64_t size),
+               take_rows(tokens, table, y, positions, size, narrow))
 
 /* Operands: y, features, table. */
 static void look_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -33,7 +33,7 @@ static void look_up(const kolo_kernel *kernel, const kolo_step *step, const kolo
                 *table = kolo_operand_pointer(&step->operand[2], call);
     int64_t positions = plan->microbatch * kolo_shape_count(plan->values[op->in[0]].shape);
     int64_t size = plan->values[op->in[1]].shape.dim[1];
-    (step->bfloat16 ? take_bfloat16 : take_float)(tokens, table, y, positions, size);
+    KOLO_FASTEST(take, step->bfloat16)(tokens, table, y, positions, size);
 }
 
 kolo_status kolo_onednn_embedding(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
@@ -65,9 +65,9 @@ KOLO_INLINE void add_rows(const float *tokens, const void *dy, float *table, uin
     }
 }
 
-KOLO_BOTH_TYPES(add,
-                (const float *tokens, const void *dy, float *table, uint8_t *touched, int64_t positions, int64_t size),
-                add_rows(tokens, dy, table, touched, positions, size, narrow))
+KOLO_ALL_TYPES(add,
+               (const float *tokens, const void *dy, float *table, uint8_t *touched, int64_t positions, int64_t size),
+               add_rows(tokens, dy, table, touched, positions, size, narrow))
 
 /* Operands: dy, features, dtable. */
 static void sum_rows(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -81,7 +81,7 @@ static void sum_rows(const kolo_kernel *kernel, const kolo_step *step, const kol
     kolo_shape shape = plan->values[op->out[0]].shape;
     int64_t positions = call->samples * kolo_shape_count(plan->values[op->in[1]].shape);
     memset(touched, 0, (size_t)shape.dim[0]);
-    (step->bfloat16 ? add_bfloat16 : add_float)(tokens, dy, table, touched, positions, shape.dim[1]);
+    KOLO_FASTEST(add, step->bfloat16)(tokens, dy, table, touched, positions, shape.dim[1]);
 }
 
 kolo_status kolo_onednn_embedding_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)

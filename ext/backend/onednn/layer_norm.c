@@ -88,8 +88,8 @@ KOLO_INLINE void differentiate(const normalisation *o, int narrow)
     }
 }
 
-KOLO_BOTH_TYPES(normalise, (const normalisation *o), normalise(o, narrow))
-KOLO_BOTH_TYPES(differentiate, (const normalisation *o), differentiate(o, narrow))
+KOLO_ALL_TYPES(normalise, (const normalisation *o), normalise(o, narrow))
+KOLO_ALL_TYPES(differentiate, (const normalisation *o), differentiate(o, narrow))
 
 static void *pointer(const kolo_call *call, int value)
 {
@@ -114,7 +114,7 @@ static void forward(const kolo_kernel *kernel, const kolo_step *step, const kolo
                        .scale = pointer(call, op->in[1]),
                        .offset = pointer(call, op->in[2])};
     measure(kernel->plan, op, op->in[0], &o);
-    (step->bfloat16 ? normalise_bfloat16 : normalise_float)(&o);
+    KOLO_FASTEST(normalise, step->bfloat16)(&o);
 }
 
 /* Operands: dy, x, dx (x again if there is no dx). */
@@ -130,7 +130,7 @@ static void backward(const kolo_kernel *kernel, const kolo_step *step, const kol
     measure(kernel->plan, op, op->in[1], &o);
     if (o.dscale) memset(o.dscale, 0, (size_t)o.count * sizeof *o.dscale);
     if (o.doffset) memset(o.doffset, 0, (size_t)o.count * sizeof *o.doffset);
-    (step->bfloat16 ? differentiate_bfloat16 : differentiate_float)(&o);
+    KOLO_FASTEST(differentiate, step->bfloat16)(&o);
 }
 
 kolo_status kolo_onednn_layer_norm(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)

@@ -163,8 +163,8 @@ KOLO_INLINE void each_block(const pool *p, int64_t n, bool forward, int narrow)
 }
 
 /* The copies are for the compiler: no other pointer can point to them, so a store to `where` cannot change them. */
-KOLO_BOTH_TYPES(forward, (const pool *p, int64_t n), const pool copy = *p; each_block(&copy, n, true, narrow))
-KOLO_BOTH_TYPES(backward, (const pool *p, int64_t n), const pool copy = *p; each_block(&copy, n, false, narrow))
+KOLO_ALL_TYPES(forward, (const pool *p, int64_t n), const pool copy = *p; each_block(&copy, n, true, narrow))
+KOLO_ALL_TYPES(backward, (const pool *p, int64_t n), const pool copy = *p; each_block(&copy, n, false, narrow))
 
 static pool pool_of(const kolo_kernel *kernel, const kolo_step *step)
 {
@@ -187,7 +187,7 @@ static void pool_forward(const kolo_kernel *kernel, const kolo_step *step, const
     p.in = kolo_operand_pointer(&step->operand[0], call);
     p.out = kolo_operand_pointer(&step->operand[1], call);
     if (step->count > 2) p.where = kolo_operand_pointer(&step->operand[2], call);
-    for (int64_t n = 0; n < kernel->plan->microbatch; n++) (step->bfloat16 ? forward_bfloat16 : forward_float)(&p, n);
+    for (int64_t n = 0; n < kernel->plan->microbatch; n++) KOLO_FASTEST(forward, step->bfloat16)(&p, n);
 }
 
 /* Operands: dy, dx, where, plane. */
@@ -198,7 +198,7 @@ static void pool_backward(const kolo_kernel *kernel, const kolo_step *step, cons
     p.out = kolo_operand_pointer(&step->operand[1], call);
     p.where = kolo_operand_pointer(&step->operand[2], call);
     p.plane = kolo_operand_pointer(&step->operand[3], call);
-    for (int64_t n = 0; n < kernel->plan->microbatch; n++) (step->bfloat16 ? backward_bfloat16 : backward_float)(&p, n);
+    for (int64_t n = 0; n < kernel->plan->microbatch; n++) KOLO_FASTEST(backward, step->bfloat16)(&p, n);
 }
 
 /* ---- operations */

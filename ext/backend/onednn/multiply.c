@@ -45,8 +45,8 @@ KOLO_INLINE void each_block(const images *m, bool sum, int narrow)
     }
 }
 
-KOLO_BOTH_TYPES(multiply, (const images *m), const images copy = *m; each_block(&copy, false, narrow))
-KOLO_BOTH_TYPES(sum, (const images *m), const images copy = *m; each_block(&copy, true, narrow))
+KOLO_ALL_TYPES(multiply, (const images *m), const images copy = *m; each_block(&copy, false, narrow))
+KOLO_ALL_TYPES(sum, (const images *m), const images copy = *m; each_block(&copy, true, narrow))
 
 /* Operands: x1, x2, y. flag: x2 has one pixel. */
 static images images_of(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -63,13 +63,13 @@ static images images_of(const kolo_kernel *kernel, const kolo_step *step, const 
 static void multiply(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     images m = images_of(kernel, step, call);
-    (step->bfloat16 ? multiply_bfloat16 : multiply_float)(&m);
+    KOLO_FASTEST(multiply, step->bfloat16)(&m);
 }
 
 static void multiply_sum(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     images m = images_of(kernel, step, call);
-    (step->bfloat16 ? sum_bfloat16 : sum_float)(&m);
+    KOLO_FASTEST(sum, step->bfloat16)(&m);
 }
 
 /* ---- operations */

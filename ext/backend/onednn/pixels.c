@@ -100,12 +100,12 @@ KOLO_INLINE void sum_pixels(const images *m, const kolo_window *w, int narrow)
                 }
 }
 
-KOLO_BOTH_TYPES(sum, (const images *m, const kolo_window *w), sum_pixels(m, w, narrow))
+KOLO_ALL_TYPES(sum, (const images *m, const kolo_window *w), sum_pixels(m, w, narrow))
 
 static void sum_up(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     images m = images_of(kernel, step, call);
-    (step->bfloat16 ? sum_bfloat16 : sum_float)(&m, window_of(kernel));
+    KOLO_FASTEST(sum, step->bfloat16)(&m, window_of(kernel));
 }
 
 /* ---- operations */

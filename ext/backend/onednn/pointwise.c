@@ -114,9 +114,9 @@ KOLO_INLINE void slopes(slope f, const void *dy, const void *known, void *dx, in
 
 /* One function for each activation and type, in the versions of KOLO_VECTORISED. */
 #define LOOPS(name, value, derivative)                                                                                 \
-    KOLO_BOTH_TYPES(name, (const void *x, void *y, int64_t count), values(value, x, y, count, narrow))                 \
-    KOLO_BOTH_TYPES(name##_back, (const void *dy, const void *known, void *dx, int64_t count),                         \
-                    slopes(derivative, dy, known, dx, count, narrow))
+    KOLO_ALL_TYPES(name, (const void *x, void *y, int64_t count), values(value, x, y, count, narrow))                  \
+    KOLO_ALL_TYPES(name##_back, (const void *dy, const void *known, void *dx, int64_t count),                          \
+                   slopes(derivative, dy, known, dx, count, narrow))
 
 LOOPS(relu, relu, relu_slope)
 LOOPS(sigmoid, kolo_floats_sigmoid, sigmoid_slope)
@@ -129,14 +129,14 @@ LOOPS(elu, elu, elu_slope)
 
 #define ROW(name)                                                                                                      \
     {                                                                                                                  \
-        {name##_float, name##_bfloat16},                                                                               \
+        {name##_float, name##_bfloat16, name##_by_cpu},                                                                \
         {                                                                                                              \
-            name##_back_float, name##_back_bfloat16                                                                    \
+            name##_back_float, name##_back_bfloat16, name##_back_by_cpu                                                \
         }                                                                                                              \
     }
 static const struct {
-    void (*forward[2])(const void *x, void *y, int64_t count);
-    void (*backward[2])(const void *dy, const void *known, void *dx, int64_t count);
+    void (*forward[3])(const void *x, void *y, int64_t count);
+    void (*backward[3])(const void *dy, const void *known, void *dx, int64_t count);
 } loops[] = {
     [KOLO_RELU] = ROW(relu), [KOLO_SIGMOID] = ROW(sigmoid),       [KOLO_TANH] = ROW(tanh),
     [KOLO_GELU] = ROW(gelu), [KOLO_GELU_TANH] = ROW(gelu_tanh),   [KOLO_SILU] = ROW(silu),
@@ -154,8 +154,8 @@ static kolo_activation activation_of(const kolo_kernel *kernel)
 static void forward(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
 {
     void *y = kolo_operand_pointer(&step->operand[1], call);
-    loops[activation_of(kernel)].forward[step->bfloat16](kolo_operand_pointer(&step->operand[0], call), y,
-                                                         step->elements);
+    loops[activation_of(kernel)].forward[KOLO_NARROW(step->bfloat16)](kolo_operand_pointer(&step->operand[0], call), y,
+                                                                      step->elements);
     if (activation_of(kernel) == KOLO_SIGMOID)
         kolo_tiling_clear(step->x, y, kernel->plan->microbatch, step->bfloat16 ? sizeof(uint16_t) : sizeof(float));
 }
@@ -166,7 +166,7 @@ static void backward(const kolo_kernel *kernel, const kolo_step *step, const kol
     const void *dy = kolo_operand_pointer(&step->operand[0], call),
                *known = kolo_operand_pointer(&step->operand[1], call);
     void *dx = kolo_operand_pointer(&step->operand[2], call);
-    loops[activation_of(kernel)].backward[step->bfloat16](dy, known, dx, step->elements);
+    loops[activation_of(kernel)].backward[KOLO_NARROW(step->bfloat16)](dy, known, dx, step->elements);
 }
 
 /* All operands get the layout of the value `like`: x, or the y or x that the derivative is a function of. */

@@ -15,8 +15,8 @@ KOLO_INLINE void add_table(const void *x, const float *table, void *y, int64_t a
     }
 }
 
-KOLO_BOTH_TYPES(add, (const void *x, const float *table, void *y, int64_t at, int64_t count),
-                add_table(x, table, y, at, count, narrow))
+KOLO_ALL_TYPES(add, (const void *x, const float *table, void *y, int64_t at, int64_t count),
+               add_table(x, table, y, at, count, narrow))
 
 /* Operands: x, table, y. */
 static void add_positions(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -25,8 +25,7 @@ static void add_positions(const kolo_kernel *kernel, const kolo_step *step, cons
     const void *x = kolo_operand_pointer(&step->operand[0], call);
     const float *table = kolo_operand_pointer(&step->operand[1], call);
     void *y = kolo_operand_pointer(&step->operand[2], call);
-    for (int n = 0; n < kernel->plan->microbatch; n++)
-        (step->bfloat16 ? add_bfloat16 : add_float)(x, table, y, n * count, count);
+    for (int n = 0; n < kernel->plan->microbatch; n++) KOLO_FASTEST(add, step->bfloat16)(x, table, y, n * count, count);
 }
 
 kolo_status kolo_onednn_position(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
@@ -52,7 +51,7 @@ KOLO_INLINE void add_sample(float *sum, const void *dy, int64_t at, int64_t coun
     }
 }
 
-KOLO_BOTH_TYPES(sum, (float *sum, const void *dy, int64_t at, int64_t count), add_sample(sum, dy, at, count, narrow))
+KOLO_ALL_TYPES(sum, (float *sum, const void *dy, int64_t at, int64_t count), add_sample(sum, dy, at, count, narrow))
 
 /* Operands: dy, dtable. */
 static void sum_samples(const kolo_kernel *kernel, const kolo_step *step, const kolo_call *call)
@@ -61,7 +60,7 @@ static void sum_samples(const kolo_kernel *kernel, const kolo_step *step, const 
     const void *dy = kolo_operand_pointer(&step->operand[0], call);
     float *sum = kolo_operand_pointer(&step->operand[1], call);
     memset(sum, 0, (size_t)count * sizeof *sum);
-    for (int n = 0; n < call->samples; n++) (step->bfloat16 ? sum_bfloat16 : sum_float)(sum, dy, n * count, count);
+    for (int n = 0; n < call->samples; n++) KOLO_FASTEST(sum, step->bfloat16)(sum, dy, n * count, count);
 }
 
 kolo_status kolo_onednn_position_backward(kolo_kernel *kernel, kolo_plan *plan, const kolo_op *op)
