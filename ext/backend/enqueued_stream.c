@@ -162,21 +162,24 @@ static kolo_status allocate_host(kolo_stream *stream, size_t bytes, void **memor
 }
 
 typedef struct copy_arguments {
-    void *to;
+    char *to;
     const void *from;
     size_t bytes;
+    const kolo_step_parameters *step_parameters; /* it copies to element number .slot of `to`; NULL: to `to` itself */
+    size_t stride;
 } do_copy_arguments;
 
 static kolo_status do_copy(void *arguments)
 {
     const do_copy_arguments *a = arguments;
-    memmove(a->to, a->from, a->bytes);
+    size_t slot = a->step_parameters ? (size_t)a->step_parameters->slot : 0;
+    memmove(a->to + slot * a->stride, a->from, a->bytes);
     return KOLO_OK;
 }
 
 static kolo_status copy(kolo_stream *stream, void *to, const void *from, size_t bytes)
 {
-    return bytes > 0 ? ENQUEUE(stream, do_copy, to, from, bytes) : check(stream);
+    return bytes > 0 ? ENQUEUE(stream, do_copy, to, from, bytes, NULL, 0) : check(stream);
 }
 
 static kolo_status import(kolo_stream *stream, const void *host, size_t bytes, const char *what, void **placed)
@@ -206,6 +209,31 @@ static kolo_status do_clear(void *arguments)
 static kolo_status clear(kolo_stream *stream, void *memory, size_t bytes)
 {
     return bytes > 0 ? ENQUEUE(stream, do_clear, memory, bytes) : check(stream);
+}
+
+typedef struct take_step_parameters_arguments {
+    kolo_step_parameters *to;
+    const kolo_step_parameters *ring;
+    kolo_scaling *scaling, *seen;
+} do_take_step_parameters_arguments;
+
+static kolo_status do_take_step_parameters(void *arguments)
+{
+    const do_take_step_parameters_arguments *a = arguments;
+    kolo_host_take_step_parameters(a->to, a->ring, a->scaling, a->seen);
+    return KOLO_OK;
+}
+
+static kolo_status take_step_parameters(kolo_stream *stream, kolo_step_parameters *to, const kolo_step_parameters *ring,
+                                        kolo_scaling *scaling, kolo_scaling *seen)
+{
+    return ENQUEUE(stream, do_take_step_parameters, to, ring, scaling, seen);
+}
+
+static kolo_status copy_to_ring(kolo_stream *stream, void *ring, size_t stride,
+                                const kolo_step_parameters *step_parameters, const void *from, size_t bytes)
+{
+    return ENQUEUE(stream, do_copy, ring, from, bytes, step_parameters, stride);
 }
 
 typedef struct call_arguments {
@@ -244,15 +272,10 @@ static kolo_status synchronize_event(kolo_stream *stream, kolo_event *event)
     return flush(event->stream, event->position);
 }
 
-typedef struct wait_arguments {
-    kolo_stream *stream;
-    int64_t position;
-} do_wait_arguments;
-
 static kolo_status do_wait(void *arguments)
 {
-    const do_wait_arguments *a = arguments;
-    return flush(a->stream, a->position);
+    const kolo_event *event = arguments;
+    return flush(event->stream, event->position);
 }
 
 static kolo_status join_capture(kolo_stream *stream, kolo_captured_graph *graph)
@@ -270,7 +293,7 @@ static kolo_status wait_event(kolo_stream *stream, kolo_event *event)
     KOLO_TRY(check(stream));
     if (event->capture) return join_capture(stream, event->capture);
     if (event->stream == stream || stream->capture) return KOLO_OK;
-    return ENQUEUE(stream, do_wait, event->stream, event->position);
+    return enqueue(stream, do_wait, event, sizeof *event);
 }
 
 static kolo_status do_note_time(void *arguments)
@@ -439,24 +462,6 @@ static kolo_status update(kolo_stream *stream, const kolo_update_job *job)
     return enqueue(stream, do_update, job, sizeof *job);
 }
 
-typedef struct fill_step_parameters_arguments {
-    kolo_step_parameters *step_parameters;
-    kolo_scaling *scaling, *seen;
-} do_fill_step_parameters_arguments;
-
-static kolo_status do_fill_step_parameters(void *arguments)
-{
-    const do_fill_step_parameters_arguments *a = arguments;
-    kolo_host_fill_step_parameters(a->step_parameters, a->scaling, a->seen);
-    return KOLO_OK;
-}
-
-static kolo_status fill_step_parameters(kolo_stream *stream, kolo_step_parameters *step_parameters,
-                                        kolo_scaling *scaling, kolo_scaling *seen)
-{
-    return ENQUEUE(stream, do_fill_step_parameters, step_parameters, scaling, seen);
-}
-
 typedef struct penalty_arguments {
     const kolo_span *spans;
     const float *weights;
@@ -486,7 +491,6 @@ const kolo_update_kind kolo_enqueued_updates = {.has_rule = has_rule,
                                                 .expect = kolo_host_expect_update,
                                                 .forget = kolo_host_forget_update,
                                                 .update = update,
-                                                .fill_step_parameters = fill_step_parameters,
                                                 .penalty = penalty};
 
 /* ---------------------------------------------------------------- arrays */
@@ -569,6 +573,8 @@ const kolo_stream_kind kolo_enqueued_streams = {
     .discard = discard,
     .copy = copy,
     .clear = clear,
+    .take_step_parameters = take_step_parameters,
+    .copy_to_ring = copy_to_ring,
     .call = call,
     .record_event = record_event,
     .synchronize_event = synchronize_event,

@@ -104,6 +104,22 @@ static kolo_status clear(kolo_stream *stream, void *memory, size_t bytes)
     return KOLO_OK;
 }
 
+static kolo_status take_step_parameters(kolo_stream *stream, kolo_step_parameters *to, const kolo_step_parameters *ring,
+                                        kolo_scaling *scaling, kolo_scaling *seen)
+{
+    KOLO_TRY(settle(stream));
+    kolo_host_take_step_parameters(to, ring, scaling, seen);
+    return KOLO_OK;
+}
+
+static kolo_status copy_to_ring(kolo_stream *stream, void *ring, size_t stride,
+                                const kolo_step_parameters *step_parameters, const void *from, size_t bytes)
+{
+    KOLO_TRY(settle(stream));
+    memcpy((char *)ring + (size_t)step_parameters->slot * stride, from, bytes);
+    return KOLO_OK;
+}
+
 static kolo_status call(kolo_stream *stream, void (*work)(void *argument), void *argument)
 {
     KOLO_TRY(settle(stream));
@@ -297,6 +313,8 @@ const kolo_stream_kind kolo_host_streams = {
     .discard = discard,
     .copy = copy,
     .clear = clear,
+    .take_step_parameters = take_step_parameters,
+    .copy_to_ring = copy_to_ring,
     .call = call,
     .record_event = record_event,
     .synchronize_event = synchronize_event,
@@ -322,14 +340,6 @@ static kolo_status update(kolo_stream *stream, const kolo_update_job *job)
     return kolo_host_update(job, stream->team);
 }
 
-static kolo_status fill_step_parameters(kolo_stream *stream, kolo_step_parameters *step_parameters,
-                                        kolo_scaling *scaling, kolo_scaling *seen)
-{
-    KOLO_TRY(settle(stream));
-    kolo_host_fill_step_parameters(step_parameters, scaling, seen);
-    return KOLO_OK;
-}
-
 static kolo_status penalty(kolo_stream *stream, const kolo_update_job *job, double *to)
 {
     KOLO_TRY(settle(stream));
@@ -341,5 +351,4 @@ const kolo_update_kind kolo_host_updates = {.has_rule = kolo_host_has_rule,
                                             .expect = kolo_host_expect_update,
                                             .forget = kolo_host_forget_update,
                                             .update = update,
-                                            .fill_step_parameters = fill_step_parameters,
                                             .penalty = penalty};

@@ -233,15 +233,19 @@ static void check_finite(const update_round *r, const piece *p)
 
 /* ---------------------------------------------------------------- loss scaling */
 
-void kolo_host_fill_step_parameters(kolo_step_parameters *step_parameters, kolo_scaling *scaling, kolo_scaling *seen)
+void kolo_host_take_step_parameters(kolo_step_parameters *to, const kolo_step_parameters *ring, kolo_scaling *scaling,
+                                    kolo_scaling *seen)
 {
-    int64_t later = scaling->updates - step_parameters->updates;
-    if (later > 0) memcpy(step_parameters->rule, step_parameters->later[later - 1], sizeof step_parameters->rule);
-    if (step_parameters->loss_scale > 0) scaling->sample_scale = scaling->loss_scale * step_parameters->loss_scale;
+    const kolo_step_parameters *next = &ring[(to->slot + 1) % KOLO_STEPS_AHEAD];
+    memcpy(to, next, offsetof(kolo_step_parameters, updates));
+    if (!scaling) return;
+    int64_t later = scaling->updates - next->updates;
+    if (later > 0) memcpy(to->rule, next->later[later - 1], sizeof to->rule);
+    if (to->loss_scale > 0) scaling->sample_scale = scaling->loss_scale * to->loss_scale;
     scaling->updates_before = scaling->updates;
-    step_parameters->update = scaling->updates + 1;
-    step_parameters->loss_scale = scaling->sample_scale;
-    step_parameters->scale = step_parameters->per_sample / scaling->sample_scale;
+    to->update = scaling->updates + 1;
+    to->loss_scale = scaling->sample_scale;
+    to->scale = to->per_sample / scaling->sample_scale;
     *seen = *scaling;
 }
 

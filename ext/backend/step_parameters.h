@@ -11,8 +11,12 @@
 
 #define KOLO_STEPS_AHEAD 8 /* steps that the host may be ahead of the device */
 
-/* The numbers that change from step to step. They are in the stream's memory, where a captured step reads them. */
+/* The numbers that change from step to step. They are in the stream's memory, where a captured step reads them. The
+ * host writes them into a ring of KOLO_STEPS_AHEAD elements, from which each step takes its own: take_step_parameters()
+ * of stream.h. */
 typedef struct kolo_step_parameters {
+    int64_t slot; /* the number of the element in the ring that these numbers were taken from; the next step takes the
+                     one behind it */
     /* Sample b of the batch is number order[first + b] of the kolo_sources, or first + b without an order. `first`
      * is negative if the arrays begin with a later sample of the batch. */
     int64_t first;
@@ -23,7 +27,7 @@ typedef struct kolo_step_parameters {
     double per_sample; /* 1 / n, for sums that the loss scale does not multiply: running means */
     double rule[KOLO_RULE_NUMBERS]; /* the numbers of the optimizer's rule for this update (optimizers/rules.h) */
     int64_t update; /* the number of this update, from 1 */
-    /* The members from here on are for a kolo_scaling. Without one they are not copied. */
+    /* The members from here on are for a kolo_scaling. They stay in the ring. */
     int64_t updates; /* updates that the host has read back; rule[] is for update number updates + 1 */
     double later[KOLO_STEPS_AHEAD][KOLO_RULE_NUMBERS]; /* rule[] for update number updates + 2, and so on */
 } kolo_step_parameters;

@@ -52,7 +52,8 @@ typedef struct kolo_stream_kind {
      * failure. release() takes NULL, and frees the memory after the work that was enqueued before the call. */
     kolo_status (*allocate)(kolo_stream *stream, size_t bytes, const char *what, void **memory);
     void (*release)(kolo_stream *stream, void *memory);
-    /* Memory of the host for fast copies; pinned if the device is a GPU. */
+    /* Memory of the host for fast copies; pinned if the device is a GPU. The kernels of take_step_parameters() and
+     * copy_to_ring() use it in place. */
     kolo_status (*allocate_host)(kolo_stream *stream, size_t bytes, void **memory);
     void (*release_host)(kolo_stream *stream, void *memory);
 
@@ -106,6 +107,17 @@ typedef struct kolo_stream_kind {
     kolo_status (*add_gradient)(kolo_stream *stream, const struct kolo_backend *backend, const struct kolo_plan *plan,
                                 int value, void *to, const void *from);
 
+    /* Brings the numbers of a step to the stream. *to becomes the element behind number to->slot of `ring`, which has
+     * KOLO_STEPS_AHEAD elements in memory of allocate_host(). The host keeps the element unchanged until the stream has
+     * come so far. So a captured step takes another element each time that it is launched. scaling: NULL, or what the
+     * numbers are completed with (step_parameters.h); *seen, in the stream's memory, becomes a copy of *scaling before
+     * the step. */
+    kolo_status (*take_step_parameters)(kolo_stream *stream, kolo_step_parameters *to, const kolo_step_parameters *ring,
+                                        kolo_scaling *scaling, kolo_scaling *seen);
+    /* Brings the results of a step to the host: copies `bytes` bytes, a multiple of 8, to element number
+     * step_parameters->slot of an array in memory of allocate_host(), whose elements begin `stride` bytes apart. */
+    kolo_status (*copy_to_ring)(kolo_stream *stream, void *ring, size_t stride,
+                                const kolo_step_parameters *step_parameters, const void *from, size_t bytes);
     /* Writes samples first … first+microbatch-1 of the batch that *step_parameters names to `to`, and zeros behind the
      * batch's last sample. NULL: the engine gathers samples itself, from the data set, within for_each(). */
     kolo_status (*gather)(kolo_stream *stream, const kolo_sources *from, const kolo_step_parameters *step_parameters,

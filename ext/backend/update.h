@@ -42,10 +42,6 @@ typedef struct kolo_update_kind {
     void (*forget)(kolo_stream *stream, kolo_update_job *job); /* frees job->prepared */
     kolo_status (*update)(kolo_stream *stream, const kolo_update_job *job);
     bool packs; /* update() unpacks job->packed_gradient and packs the weights; false: the caller does both */
-    /* Fills in step parameters that were sent incomplete because of `scaling` (step_parameters.h). *seen, in the
-     * stream's memory, becomes a copy of *scaling at the beginning of the step. */
-    kolo_status (*fill_step_parameters)(kolo_stream *stream, kolo_step_parameters *step_parameters,
-                                        kolo_scaling *scaling, kolo_scaling *seen);
     /* *to, in the stream's memory, becomes the penalty of the job's weights: Σ over its spans of l2 / 2 · Σ w². */
     kolo_status (*penalty)(kolo_stream *stream, const kolo_update_job *job, double *to);
 } kolo_update_kind;
@@ -58,7 +54,8 @@ kolo_status kolo_host_update(const kolo_update_job *job, kolo_team *team);
 bool kolo_host_has_rule(const kolo_optimizer *optimizer);
 kolo_status kolo_host_expect_update(kolo_stream *stream, kolo_update_job *job);
 void kolo_host_forget_update(kolo_stream *stream, kolo_update_job *job);
-void kolo_host_fill_step_parameters(kolo_step_parameters *step_parameters, kolo_scaling *scaling, kolo_scaling *seen);
+void kolo_host_take_step_parameters(kolo_step_parameters *to, const kolo_step_parameters *ring, kolo_scaling *scaling,
+                                    kolo_scaling *seen);
 double kolo_host_penalty(const kolo_span *spans, int count, const float *weights);
 
 #endif

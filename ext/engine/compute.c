@@ -29,7 +29,7 @@ static kolo_status compute_part(kolo_engine *engine, const kolo_shard *part)
     KOLO_TRY(kolo_engine_prepare(engine, part, NULL));
     KOLO_TRY(kolo_engine_enqueue(engine, part));
     KOLO_TRY(kolo_dataset_cache_done(&engine->cache));
-    KOLO_TRY(kolo_engine_send_totals(engine, part));
+    KOLO_TRY(kolo_engine_expect_totals(engine, part));
     return kolo_engine_read_back_into(engine, false, engine->totals_tree);
 }
 

@@ -96,7 +96,7 @@ static kolo_status open_engine(kolo_engine *engine, const kolo_model *model, kol
     KOLO_TRY(kolo_reduction_open(0, (kolo_reduction_memory){0}, &engine->totals_tree));
     if (engine->program->reduces && plan->training)
         KOLO_TRY(kolo_segment_sums_open(engine->program, &engine->segment_sums));
-    return engine->streams->allocate_host(engine->stream, KOLO_STEPS_AHEAD * sizeof *engine->parameter_ring,
+    return engine->streams->allocate_host(engine->stream, (KOLO_STEPS_AHEAD + 1) * sizeof *engine->parameter_ring,
                                           (void **)&engine->parameter_ring);
 }
 

@@ -84,10 +84,10 @@ typedef struct kolo_graph_entry {
     int64_t used; /* engine->enqueued at its last use: the entry with the lowest number is replaced */
 } kolo_graph_entry;
 
-/* The totals of one shard, which are being copied to the host. */
+/* The totals of one shard, which are being copied to the host. The step parameters of the shard have the same slot. */
 typedef struct kolo_readback {
     bool pending;      /* the copy was enqueued, and its result has not been read */
-    kolo_event *event; /* recorded behind the copy */
+    kolo_event *event; /* recorded behind the step */
     int64_t first_microbatch, end_microbatch, microbatches;
     char *totals; /* [microbatches of the shard + 1][totals_stride] on the host, part of readback_block */
 } kolo_readback;
@@ -132,23 +132,24 @@ struct kolo_engine {
     int64_t memory_version; /* changes whenever the addresses of activations or totals change */
 
     kolo_step_parameters *step_parameters;  /* home's */
-    kolo_step_parameters *parameter_ring; /* [KOLO_STEPS_AHEAD] on the host; the sources of the copies to home */
-    kolo_event *copied[KOLO_STEPS_AHEAD]; /* recorded behind those copies */
+    kolo_step_parameters *parameter_ring; /* [KOLO_STEPS_AHEAD + 1] on the host, where the steps take their parameters;
+                                             the last element is that of kolo_engine_correct() */
+    kolo_event *corrected; /* recorded behind the copy of that element */
     int64_t enqueued, read_back; /* the number of shards that were enqueued; whose totals were read back */
     kolo_readback readbacks[KOLO_STEPS_AHEAD];
     char *readback_block; /* [KOLO_STEPS_AHEAD][readback_room][totals_stride] on the host */
     int64_t readback_room;
     kolo_reduction *totals_tree; /* adds up the totals of the shard that is being read back */
     const kolo_update_job *penalised; /* the job whose penalty is added to the losses in training; NULL: no penalty */
-    double penalty;                   /* of the shard that was read back last */
+    double penalty; /* of the shard that was read back last */
     kolo_scaling *scaling; /* the stream fills in step parameters with it; NULL: they are sent complete */
-    kolo_scaling seen;     /* *scaling at the beginning of the shard that was read back last */
+    kolo_scaling seen; /* *scaling at the beginning of the shard that was read back last */
 
     kolo_graph_entry graphs[KOLO_GRAPHS];
     kolo_graph_entry *entry; /* the entry of the shard that was enqueued last; NULL: its gradients are in the tree */
     kolo_graph_entry *capturing; /* the entry whose graph is being captured; or NULL */
     kolo_engine_rows rows;
-    bool eager;              /* a capture has failed, so no step is captured any more */
+    bool eager; /* a capture has failed, so no step is captured any more */
     kolo_dataset_cache cache;
     atomic_llong sliced_bytes, slicing_nanoseconds; /* samples that lanes gathered, and the time it took */
 };
@@ -157,9 +158,9 @@ struct kolo_engine {
 
 /* The options of kolo_engine_open(). */
 typedef struct kolo_engine_place {
-    int threads;  /* of the host */
-    sem_t *gate;  /* see kolo_stream_place */
-    int replica;  /* the number of the replica in the process, which decides the devices: kolo_model_device() */
+    int threads; /* of the host */
+    sem_t *gate; /* see kolo_stream_place */
+    int replica; /* the number of the replica in the process, which decides the devices: kolo_model_device() */
     kolo_stream *stream; /* home's stream, which is closed after the engine; NULL: the engine opens one */
     const kolo_engine *packed; /* the engine whose packed weights this one reads; NULL: it allocates its own */
 } kolo_engine_place;
@@ -237,7 +238,7 @@ kolo_status kolo_engine_read_back(kolo_engine *engine, bool wait, kolo_totals *t
 /* shard.c: gathers samples first … first+count-1 of the batch, from the data set or from a feed's memory. */
 kolo_status kolo_shard_gather(const kolo_shard *shard, const kolo_plan *plan, int64_t first, int count,
                               const kolo_gathered *to);
-/* shard.c: enqueues all microbatches of the shard, through all stages. */
+/* shard.c: enqueues all work of the shard, from taking its step parameters to copying its totals to the host. */
 kolo_status kolo_engine_enqueue(kolo_engine *engine, const kolo_shard *shard);
 /* cross_reduction.c: runs operation number op, which is a KOLO_OP_REDUCE. */
 kolo_status kolo_engine_reduce(kolo_engine *engine, int op);
@@ -249,10 +250,16 @@ void *kolo_engine_reduced(const kolo_device_context *context, int op);
 kolo_status kolo_engine_reserve_reductions(kolo_engine *engine, int64_t samples);
 /* Whether some operation may add up the partials of several members. */
 bool kolo_program_reduces_over_group(const kolo_program *program);
-/* step.c: sends the step parameters of the shard and stages its samples. */
+/* step.c: stages the samples of the shard, and puts its step parameters into the ring. kolo_engine_enqueue() is next.
+ */
 kolo_status kolo_engine_prepare(kolo_engine *engine, const kolo_shard *shard, const kolo_step_parameters *numbers);
-/* readback.c: enqueues the copy of the last shard's totals to the host. */
-kolo_status kolo_engine_send_totals(kolo_engine *engine, const kolo_shard *shard);
+/* step.c: makes the stream take next the parameters that kolo_engine_prepare() puts into the ring while
+ * engine->enqueued is `step`, whichever it has taken before: an earlier step may have failed. */
+kolo_status kolo_engine_rewind_ring(kolo_engine *engine, int64_t step);
+/* readback.c: the first enqueues the copy of the shard's totals to the host, as a part of the shard. The second notes,
+ * behind the shard, that they come. */
+kolo_status kolo_engine_copy_totals(kolo_engine *engine, const kolo_shard *shard);
+kolo_status kolo_engine_expect_totals(kolo_engine *engine, const kolo_shard *shard);
 /* As kolo_engine_read_back(), but inserts the totals of every microbatch into `tree`, without the penalty. */
 kolo_status kolo_engine_read_back_into(kolo_engine *engine, bool wait, kolo_reduction *tree);
 /* Numbers that follow the totals of a shard and are read back with them. */

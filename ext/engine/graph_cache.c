@@ -66,19 +66,6 @@ static kolo_status find_entry(kolo_engine *engine, const kolo_shard *shard, kolo
 
 /* ---------------------------------------------------------------- captures */
 
-/* Enqueues the work of a step that can be captured: fills in step parameters, computes the shard and the penalty. */
-static kolo_status enqueue(kolo_engine *engine, const kolo_shard *shard)
-{
-    kolo_totals_extras *behind =
-        kolo_engine_extras(engine, engine->totals, shard->end_microbatch - shard->first_microbatch);
-    const kolo_update_kind *updates = engine->program->backend->updates;
-    if (engine->scaling)
-        KOLO_TRY(updates->fill_step_parameters(engine->stream, engine->step_parameters, engine->scaling,
-                                               &behind->seen));
-    KOLO_TRY(kolo_engine_enqueue(engine, shard));
-    return engine->penalised ? updates->penalty(engine->stream, engine->penalised, &behind->penalty) : KOLO_OK;
-}
-
 /* Takes the nodes out of the tree and returns their memory to it. The memory stays valid until the update: only
  * the next shard borrows it again, and the stream runs that shard later. */
 static kolo_status take_nodes(kolo_engine *engine, kolo_gradient_node *taken, int *count)
@@ -159,7 +146,7 @@ static kolo_status capture(kolo_engine *engine, const kolo_shard *shard, kolo_gr
     entry->graphs = calloc(most, sizeof *entry->graphs);
     if (!entry->graphs) return kolo_fail_memory(most * sizeof *entry->graphs, "a captured graph");
     KOLO_TRY(begin_graph(engine, entry));
-    kolo_status status = enqueue(engine, shard);
+    kolo_status status = kolo_engine_enqueue(engine, shard);
     kolo_status ended = engine->capturing ? end_graph(engine, -1) : KOLO_OK;
     KOLO_TRY(status);
     KOLO_TRY(ended);
@@ -175,24 +162,26 @@ static void begin_sums(kolo_engine *engine, const kolo_shard *shard)
 }
 
 /* Synchronizes before the first run and before the capture. Otherwise the driver may wait until the device is idle
- * before it loads kernels, while other devices wait for this thread. A capture that fails has run nothing. */
+ * before it loads kernels, while other devices wait for this thread. Of a capture that fails nothing has run, or the
+ * first of several graphs. */
 static kolo_status enqueue_anew(kolo_engine *engine, const kolo_shard *shard, kolo_graph_entry *entry)
 {
     bool captures = entry->run_before && can_be_captured(engine, shard);
     if (captures || !entry->run_before) KOLO_TRY(engine->streams->synchronize(engine->stream));
     entry->run_before = true;
-    if (!captures) return enqueue(engine, shard);
+    if (!captures) return kolo_engine_enqueue(engine, shard);
     if (capture(engine, shard, entry) == KOLO_OK) return KOLO_OK;
     kolo_engine_turn_eager(engine);
     free_graphs(engine, entry);
     begin_sums(engine, shard);
-    return enqueue(engine, shard);
+    KOLO_TRY(kolo_engine_rewind_ring(engine, engine->enqueued - 1));
+    return kolo_engine_enqueue(engine, shard);
 }
 
 kolo_status kolo_engine_enqueue_or_launch(kolo_engine *engine, const kolo_shard *shard)
 {
     engine->entry = NULL;
-    if (!engine->streams->begin_capture) return enqueue(engine, shard);
+    if (!engine->streams->begin_capture) return kolo_engine_enqueue(engine, shard);
     kolo_graph_entry *entry = NULL;
     KOLO_TRY(find_entry(engine, shard, &entry));
     entry->used = engine->enqueued;

@@ -74,6 +74,7 @@ static kolo_status open_totals(kolo_engine *engine, int64_t microbatches)
     close_totals(engine);
     engine->memory_version++;
     KOLO_TRY(engine->streams->allocate(engine->stream, bytes, "sums of losses", (void **)&engine->totals));
+    KOLO_TRY(engine->streams->clear(engine->stream, engine->totals, bytes)); /* a shard may write no extras */
     for (int c = 0; c < engine->context_count; c++)
         if (c == 0 || !kolo_device_context_owns(&engine->contexts[c])) engine->contexts[c].totals = engine->totals;
     if (engine->part_count > 0) KOLO_TRY(open_parts(engine, bytes));
@@ -97,6 +98,7 @@ static kolo_status open_readbacks(kolo_engine *engine, int64_t microbatches)
     engine->streams->release_host(engine->stream, engine->readback_block);
     engine->readback_block = block;
     engine->readback_room = microbatches;
+    engine->memory_version++;
     return KOLO_OK;
 }
 
@@ -140,6 +142,7 @@ kolo_status kolo_engine_attach(kolo_engine *engine, const kolo_data *data, int64
     for (int i = 0; i < KOLO_STEPS_AHEAD; i++)
         engine->readbacks[i].pending = false; /* left by an interrupted training */
     engine->read_back = engine->enqueued;
+    KOLO_TRY(kolo_engine_rewind_ring(engine, engine->enqueued));
     KOLO_TRY(kolo_engine_reserve_reductions(engine, samples));
     KOLO_TRY(kolo_dataset_cache_attach(&engine->cache, engine->program, data, wanted));
     return kolo_dataset_cache_expect(&engine->cache, (engine->totals_room - 1) * engine->program->plan.microbatch,
@@ -150,10 +153,8 @@ void kolo_engine_close_memory(kolo_engine *engine)
 {
     close_activations(engine);
     close_totals(engine);
-    for (int i = 0; i < KOLO_STEPS_AHEAD; i++) {
-        engine->streams->free_event(engine->stream, engine->copied[i]);
-        engine->streams->free_event(engine->stream, engine->readbacks[i].event);
-    }
+    for (int i = 0; i < KOLO_STEPS_AHEAD; i++) engine->streams->free_event(engine->stream, engine->readbacks[i].event);
+    engine->streams->free_event(engine->stream, engine->corrected);
     engine->streams->release_host(engine->stream, engine->readback_block);
     engine->streams->release_host(engine->stream, engine->parameter_ring);
 }

@@ -10,15 +10,20 @@ kolo_totals_extras *kolo_engine_extras(const kolo_engine *engine, char *totals, 
     return behind;
 }
 
-kolo_status kolo_engine_send_totals(kolo_engine *engine, const kolo_shard *shard)
+kolo_status kolo_engine_copy_totals(kolo_engine *engine, const kolo_shard *shard)
+{
+    int64_t microbatches = shard->end_microbatch - shard->first_microbatch;
+    return engine->streams->copy_to_ring(engine->stream, engine->readback_block,
+                                         (size_t)engine->readback_room * engine->totals_stride, engine->step_parameters,
+                                         engine->totals, (size_t)(microbatches + 1) * engine->totals_stride);
+}
+
+kolo_status kolo_engine_expect_totals(kolo_engine *engine, const kolo_shard *shard)
 {
     kolo_readback *readback = &engine->readbacks[(engine->enqueued - 1) % KOLO_STEPS_AHEAD];
-    int64_t microbatches = shard->end_microbatch - shard->first_microbatch;
-    size_t bytes = (size_t)(microbatches + 1) * engine->totals_stride;
     readback->first_microbatch = shard->first_microbatch;
     readback->end_microbatch = shard->end_microbatch;
     readback->microbatches = kolo_batch_microbatches(shard->batch);
-    KOLO_TRY(engine->streams->copy(engine->stream, readback->totals, engine->totals, bytes));
     readback->pending = true;
     return engine->streams->record_event(engine->stream, &readback->event);
 }

@@ -460,10 +460,23 @@ static kolo_status enqueue(kolo_engine *engine)
     return sums_by_segment(engine) ? kolo_segment_sums_finish(&engine->segment_sums, engine->tree) : KOLO_OK;
 }
 
+/* Takes the step parameters, computes the microbatches and the penalty, and copies the totals to the host. */
+static kolo_status enqueue_whole(kolo_engine *engine, const kolo_shard *shard)
+{
+    kolo_totals_extras *behind =
+        kolo_engine_extras(engine, engine->totals, shard->end_microbatch - shard->first_microbatch);
+    KOLO_TRY(engine->streams->take_step_parameters(engine->stream, engine->step_parameters, engine->parameter_ring,
+                                                   engine->scaling, &behind->seen));
+    KOLO_TRY(enqueue(engine));
+    if (engine->penalised)
+        KOLO_TRY(engine->program->backend->updates->penalty(engine->stream, engine->penalised, &behind->penalty));
+    return kolo_engine_copy_totals(engine, shard);
+}
+
 kolo_status kolo_engine_enqueue(kolo_engine *engine, const kolo_shard *shard)
 {
     engine->shard = shard;
-    kolo_status status = enqueue(engine);
+    kolo_status status = enqueue_whole(engine, shard);
     if (status != KOLO_OK) return_gradients(engine);
     return status;
 }

@@ -136,7 +136,7 @@ def put(file, what, read, written):
 with open(os.environ["KOLO_SHIM_TRACE"], "w") as file:
     put(file, "copy from the host", 0, 99)
     for step in range(4):
-        put(file, "copy from the host", 0, 8)
+        put(file, "kolo::take_step_parameters(long)", 0, 8)
         put(file, "kolo::gather(Gather)", 0, 10 * batch)
         put(file, "cublasLt", 3000000 * batch, 0)
         put(file, "kolo::update<1>(long)", 7000000, 0)

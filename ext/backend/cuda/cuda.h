@@ -181,8 +181,6 @@ bool kolo_cuda_has_rule(const kolo_optimizer *optimizer);
 kolo_status kolo_cuda_expect_updates(kolo_stream *stream, kolo_update_job *job);
 void kolo_cuda_forget_updates(kolo_stream *stream, kolo_update_job *job);
 kolo_status kolo_cuda_update_weights(kolo_stream *stream, const kolo_update_job *job);
-kolo_status kolo_cuda_fill(kolo_stream *stream, kolo_step_parameters *step_parameters, kolo_scaling *scaling,
-                           kolo_scaling *seen);
 kolo_status kolo_cuda_penalty(kolo_stream *stream, const kolo_update_job *job, double *to);
 
 /* aliasing.c. The first fills in aliases[span_count], which the caller has zeroed. The others run before and after an

@@ -80,6 +80,15 @@ cudaError_t kolo_cuda_dropout_backward(cudaStream_t stream, kolo_element element
 cudaError_t kolo_cuda_gather(cudaStream_t stream, const kolo_sources *from, const kolo_step_parameters *step_parameters,
                              int64_t first, int microbatch, const kolo_gathered *to);
 
+/* ---- ring.cu ---- */
+
+/* take_step_parameters() and copy_to_ring() of a kolo_stream_kind. The rings are in the host's pinned memory, which has
+ * one address on the host and on its devices. */
+cudaError_t kolo_cuda_take_step_parameters(cudaStream_t stream, kolo_step_parameters *to,
+                                           const kolo_step_parameters *ring, kolo_scaling *scaling, kolo_scaling *seen);
+cudaError_t kolo_cuda_copy_to_ring(cudaStream_t stream, void *ring, size_t stride,
+                                   const kolo_step_parameters *step_parameters, const void *from, size_t bytes);
+
 /* ---- sums.cu ---- */
 
 /* Fails if the plugin has no code for the calling thread's device. */
@@ -364,8 +373,6 @@ bool kolo_cuda_update_measures(const kolo_cuda_update *update);
 /* Whether there is a kernel for the sums that a kolo_rule_kind needs. */
 bool kolo_cuda_measures_for(int rule);
 cudaError_t kolo_cuda_update_all(cudaStream_t stream, const kolo_cuda_update *update);
-cudaError_t kolo_cuda_fill_step_parameters(cudaStream_t stream, kolo_step_parameters *step_parameters,
-                                           kolo_scaling *scaling, kolo_scaling *seen);
 /* *to = Σ over the spans of l2 / 2 · Σ w². */
 cudaError_t kolo_cuda_penalty_of_all(cudaStream_t stream, const kolo_cuda_update *update, double *to);
 

@@ -173,14 +173,6 @@ kolo_status kolo_cuda_update_weights(kolo_stream *stream, const kolo_update_job 
     return job->packed ? kolo_cuda_pack_rest(job) : KOLO_OK;
 }
 
-kolo_status kolo_cuda_fill(kolo_stream *stream, kolo_step_parameters *step_parameters, kolo_scaling *scaling,
-                           kolo_scaling *seen)
-{
-    KOLO_TRY(kolo_cuda_enter(stream));
-    KOLO_CUDA(kolo_cuda_fill_step_parameters(stream->handle, step_parameters, scaling, seen), "the loss's scale");
-    return KOLO_OK;
-}
-
 kolo_status kolo_cuda_penalty(kolo_stream *stream, const kolo_update_job *job, double *to)
 {
     kolo_cuda_update update;

@@ -329,22 +329,6 @@ __device__ static void count_try(kolo_scaling *scaling, bool finite)
     kolo_adapt_scale(finite, &scaling->loss_scale, &scaling->good);
 }
 
-/* Launched with one warp. The arithmetic is that of kolo_host_fill_step_parameters(), so the bits are the same.
- * step_parameters->update is not set, as no kernel reads it. */
-__global__ void fill_step_parameters(kolo_step_parameters *step_parameters, kolo_scaling *scaling, kolo_scaling *seen)
-{
-    int number = (int)threadIdx.x;
-    int64_t later = scaling->updates - step_parameters->updates;
-    if (number < KOLO_RULE_NUMBERS && later > 0)
-        step_parameters->rule[number] = step_parameters->later[later - 1][number];
-    if (number > 0) return;
-    if (step_parameters->loss_scale > 0) scaling->sample_scale = scaling->loss_scale * step_parameters->loss_scale;
-    scaling->updates_before = scaling->updates;
-    step_parameters->loss_scale = scaling->sample_scale;
-    step_parameters->scale = step_parameters->per_sample / scaling->sample_scale;
-    *seen = *scaling;
-}
-
 /* A block takes a run of chunks. At each new array it adds up the sums of the array's parts. */
 template <kolo_rule_kind RULE> __global__ void __launch_bounds__(THREADS) update(kolo_cuda_update u)
 {
@@ -417,12 +401,6 @@ cudaError_t kolo_cuda_update_all(cudaStream_t stream, const kolo_cuda_update *jo
     if (error == cudaSuccess && measure) error = launch(stream, parts, THREADS, 0, measure, u);
     if (error == cudaSuccess) error = launch(stream, blocks, THREADS, 0, updates[u.rule], u);
     return error;
-}
-
-cudaError_t kolo_cuda_fill_step_parameters(cudaStream_t stream, kolo_step_parameters *step_parameters,
-                                           kolo_scaling *scaling, kolo_scaling *seen)
-{
-    return launch(stream, dim3(1), 32, 0, fill_step_parameters, step_parameters, scaling, seen);
 }
 
 cudaError_t kolo_cuda_penalty_of_all(cudaStream_t stream, const kolo_cuda_update *update, double *to)

@@ -119,7 +119,7 @@ static void release(kolo_stream *stream, void *memory)
 static kolo_status allocate_host(kolo_stream *stream, size_t bytes, void **memory)
 {
     KOLO_TRY(kolo_cuda_enter(stream));
-    cudaError_t error = cudaHostAlloc(memory, bytes ? bytes : 1, cudaHostAllocPortable);
+    cudaError_t error = cudaHostAlloc(memory, bytes ? bytes : 1, cudaHostAllocPortable | cudaHostAllocMapped);
     if (error == cudaSuccess) return KOLO_OK;
     if (error != cudaErrorMemoryAllocation) return kolo_cuda_fail(error, "taking memory of the host");
     cudaGetLastError();
@@ -167,6 +167,22 @@ static kolo_status clear(kolo_stream *stream, void *memory, size_t bytes)
 {
     KOLO_TRY(kolo_cuda_enter(stream));
     if (bytes > 0) KOLO_CUDA(cudaMemsetAsync(memory, 0, bytes, stream->handle), "clearing memory");
+    return KOLO_OK;
+}
+
+static kolo_status take_step_parameters(kolo_stream *stream, kolo_step_parameters *to, const kolo_step_parameters *ring,
+                                        kolo_scaling *scaling, kolo_scaling *seen)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_CUDA(kolo_cuda_take_step_parameters(stream->handle, to, ring, scaling, seen), "reading a step's numbers");
+    return KOLO_OK;
+}
+
+static kolo_status copy_to_ring(kolo_stream *stream, void *ring, size_t stride,
+                                const kolo_step_parameters *step_parameters, const void *from, size_t bytes)
+{
+    KOLO_TRY(kolo_cuda_enter(stream));
+    KOLO_CUDA(kolo_cuda_copy_to_ring(stream->handle, ring, stride, step_parameters, from, bytes), "writing totals");
     return KOLO_OK;
 }
 
@@ -397,6 +413,8 @@ const kolo_stream_kind kolo_cuda_streams = {
     .discard = discard,
     .copy = copy,
     .clear = clear,
+    .take_step_parameters = take_step_parameters,
+    .copy_to_ring = copy_to_ring,
     .call = call,
     .record_event = record_event,
     .synchronize_event = synchronize_event,
@@ -427,5 +445,4 @@ const kolo_update_kind kolo_cuda_updates = {.has_rule = kolo_cuda_has_rule,
                                             .forget = kolo_cuda_forget_updates,
                                             .update = kolo_cuda_update_weights,
                                             .packs = true,
-                                            .fill_step_parameters = kolo_cuda_fill,
                                             .penalty = kolo_cuda_penalty};

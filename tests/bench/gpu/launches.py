@@ -48,8 +48,8 @@ def run(program, net, precision, batch, dry):
     begins = [i for i, record in enumerate(records) if "gather(" in record["what"]]
     if len(begins) != STEPS:
         sys.exit(f"launches.py: wanted {STEPS} steps, got {len(begins)}: {done.stderr.strip()}")
-    # A step begins where its numbers are brought, a little before its samples are gathered.
-    first, last = ([i for i in range(end) if records[i]["what"] == "copy from the host"][-1] for end in begins[-2:])
+    # A step begins where it takes its numbers, a little before its samples are gathered.
+    first, last = ([i for i in range(end) if "take_step_parameters(" in records[i]["what"]][-1] for end in begins[-2:])
     return records[first:last]
 
 

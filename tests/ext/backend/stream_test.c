@@ -325,6 +325,44 @@ static void graphs_read_the_step_parameters_of_the_moment(void **state)
     }
 }
 
+/* Each launch of a graph takes the numbers of the ring's next slot, and copies one of them to that slot of another
+ * ring. A stream without graphs does this work when it is enqueued. */
+static void graphs_take_from_a_ring_and_copy_to_one(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        const kolo_stream_kind *streams = kinds[k].streams;
+        kolo_stream *stream = open_stream(&kinds[k]);
+        kolo_step_parameters *there = memory_of(&kinds[k], stream, sizeof *there), *ring = NULL;
+        int64_t *results = NULL, before = -1;
+        kolo_captured_graph *graph = NULL;
+        DO(streams->allocate_host(stream, KOLO_STEPS_AHEAD * sizeof *ring, (void **)&ring));
+        DO(streams->allocate_host(stream, 2 * KOLO_STEPS_AHEAD * sizeof *results, (void **)&results));
+        DO(streams->copy(stream, &there->slot, &before, sizeof before));
+        for (int64_t i = 0; i < 3 * KOLO_STEPS_AHEAD; i++) {
+            ring[i % KOLO_STEPS_AHEAD] = (kolo_step_parameters){.slot = i % KOLO_STEPS_AHEAD, .samples = 100 + i};
+            bool captures = streams->begin_capture && !graph;
+            if (captures) DO(streams->begin_capture(stream));
+            if (captures || !graph) {
+                DO(streams->take_step_parameters(stream, there, ring, NULL, NULL));
+                DO(streams->copy_to_ring(stream, results, 2 * sizeof *results, there, &there->samples,
+                                         sizeof *results));
+            }
+            if (captures) DO(streams->end_capture(stream, &graph));
+            if (graph) DO(streams->launch(stream, graph));
+            if ((i + 1) % KOLO_STEPS_AHEAD != 0) continue;
+            DO(streams->synchronize(stream));
+            for (int64_t n = 0; n < KOLO_STEPS_AHEAD; n++)
+                assert_int_equal(results[2 * n], 100 + i + 1 - KOLO_STEPS_AHEAD + n);
+        }
+        if (graph) streams->free_graph(stream, graph);
+        streams->release_host(stream, ring);
+        streams->release_host(stream, results);
+        streams->release(stream, there);
+        streams->close(&stream);
+    }
+}
+
 /* A second stream takes part in the capture from the event that it waits for to the one that it is waited for by. */
 static void graphs_take_in_streams_that_wait(void **state)
 {
@@ -415,6 +453,7 @@ int main(void)
         cmocka_unit_test(events_stand_for_what_was_before),
         cmocka_unit_test(events_note_their_time),
         cmocka_unit_test(graphs_read_the_step_parameters_of_the_moment),
+        cmocka_unit_test(graphs_take_from_a_ring_and_copy_to_one),
         cmocka_unit_test(graphs_take_in_streams_that_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

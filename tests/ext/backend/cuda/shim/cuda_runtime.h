@@ -79,6 +79,7 @@ enum {
     cudaEventDefault = 0,
     cudaEventDisableTiming = 2,
     cudaHostAllocPortable = 1,
+    cudaHostAllocMapped = 2,
     cudaHostAllocDefault = 0
 };
 

@@ -17,6 +17,8 @@ void kolo_shim_fail(long number, bool for_good);
 /* Calls since then, and the name of the one that failed; "" while none has. */
 long kolo_shim_calls(void);
 const char *kolo_shim_failed(void);
+/* Of all so far, the calls of that function; "a launch": of a kernel. */
+long kolo_shim_calls_of(const char *call);
 /* Those, of all so far, in which the host waited for a stream or an event. */
 long kolo_shim_waits(void);
 

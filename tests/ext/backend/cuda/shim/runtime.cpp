@@ -264,6 +264,7 @@ cudaError_t kolo_shim_launch(cudaStream_t stream, const void *kernel, dim3 block
 static struct {
     long calls, wanted; /* 0: none */
     long waits;
+    std::map<std::string, long> by_name;
     bool for_good, dead;
     std::string failed;
     std::set<int> entered; /* devices */
@@ -292,6 +293,12 @@ const char *kolo_shim_failed(void)
     return faults.failed.c_str();
 }
 
+long kolo_shim_calls_of(const char *call)
+{
+    Turn turn(whole);
+    return faults.by_name[call];
+}
+
 long kolo_shim_waits(void)
 {
     Turn turn(whole);
@@ -305,6 +312,7 @@ cudaError_t kolo_shim_fault(const char *call, cudaError_t error, bool gives_back
     if (faults.process != getpid()) return fail(cudaErrorInitializationError);
     if (called_by_stream) return fail(cudaErrorNotPermitted);
     if (faults.dead) return fail(cudaErrorIllegalAddress);
+    faults.by_name[call]++;
     faults.waits += strcmp(call, "cudaStreamSynchronize") == 0 || strcmp(call, "cudaEventSynchronize") == 0;
     if (gives_back || ++faults.calls != faults.wanted) return cudaSuccess;
     faults.failed = call;
@@ -325,7 +333,10 @@ void kolo_shim_forget(void)
 {
     Turn turn(whole);
     kolo_shim_forget_memory();
-    for (auto &block : pinned) free(block.first);
+    for (auto &block : pinned) {
+        kolo_shim_unwatch(block.first);
+        free(block.first);
+    }
     for (kolo_shim_stream *stream : streams) delete stream;
     forget_captured_graphs();
     pinned.clear(), streams.clear(), captures.clear();
@@ -423,6 +434,8 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
     if (!*memory) return fail(cudaErrorMemoryAllocation);
     memset(*memory, 0xFF, bytes);
     pinned[(char *)*memory] = bytes ? bytes : 1;
+    kolo_shim_watch((char *)*memory, bytes ? bytes : 1); /* kernels may use it, too, and the host writes there unseen */
+    kolo_shim_came(*memory, nullptr, bytes);
     return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void *memory)
@@ -431,6 +444,7 @@ cudaError_t cudaFreeHost(void *memory)
     if (!memory) return cudaSuccess;
     if (!may_allocate()) return fail(cudaErrorStreamCaptureUnsupported);
     if (!pinned.erase((char *)memory)) return fail(cudaErrorInvalidValue);
+    kolo_shim_unwatch((char *)memory);
     free(memory);
     return cudaSuccess;
 }
