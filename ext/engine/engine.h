@@ -62,6 +62,7 @@ typedef struct kolo_graph_key {
     int64_t ordered, staging_buffer, address_version; /* of the dataset cache */
     int64_t memory_version; /* of the engine: the graph holds addresses */
     int64_t in_buckets; /* whether it leaves its gradients in buckets */
+    int64_t updates; /* whether the update is a part of it */
 } kolo_graph_key;
 
 /* A part of a captured step. */
@@ -77,8 +78,6 @@ typedef struct kolo_graph_entry {
     bool run_before; /* the step has run without a capture: a first run may load code, which a capture forbids */
     kolo_step_graph *graphs; /* [graph_count], launched one after the other */
     int graph_count; /* 0: not yet captured */
-    kolo_captured_graph
-        *update_graph; /* the update behind the step, which the replica captures and launches; or NULL */
     kolo_gradient_node *nodes;  /* [KOLO_REDUCTION_NODES_MAX]; NULL: the entry is free */
     int node_count;
     int64_t used; /* engine->enqueued at its last use: the entry with the lowest number is replaced */
@@ -144,6 +143,10 @@ struct kolo_engine {
     double penalty; /* of the shard that was read back last */
     kolo_scaling *scaling; /* the stream fills in step parameters with it; NULL: they are sent complete */
     kolo_scaling seen; /* *scaling at the beginning of the shard that was read back last */
+
+    kolo_status (*update)(void *owner); /* enqueues the update behind the shard, for a capture of both; NULL: a graph
+                                           ends with the shard */
+    void *update_owner;
 
     kolo_graph_entry graphs[KOLO_GRAPHS];
     kolo_graph_entry *entry; /* the entry of the shard that was enqueued last; NULL: its gradients are in the tree */
@@ -226,6 +229,8 @@ kolo_status kolo_engine_enqueue_step(kolo_engine *engine, const kolo_shard *shar
 /* The gradient nodes of the shard that was enqueued last, nodes[*count] of at most KOLO_REDUCTION_NODES_MAX, in the
  * order of their microbatches. Their memory is reused by the next shard. */
 kolo_status kolo_engine_nodes(kolo_engine *engine, kolo_gradient_node *nodes, int *count);
+/* Whether the shard that was enqueued last was a graph that ended with the update. */
+bool kolo_engine_has_updated(const kolo_engine *engine);
 /* Replaces the numbers of the update that follows the shard that was enqueued last. */
 kolo_status kolo_engine_correct(kolo_engine *engine, const kolo_step_parameters *numbers);
 
@@ -272,8 +277,6 @@ kolo_totals_extras *kolo_engine_extras(const kolo_engine *engine, char *totals, 
 
 /* graph_cache.c: enqueues the shard, or launches the graph as which it was captured. */
 kolo_status kolo_engine_enqueue_or_launch(kolo_engine *engine, const kolo_shard *shard);
-/* Turns off captures for good, and warns with the text of the current failure. */
-void kolo_engine_turn_eager(kolo_engine *engine);
 void kolo_engine_forget_graphs(kolo_engine *engine);
 
 /* The activations of the microbatch in a slot, in the memory of a context. */

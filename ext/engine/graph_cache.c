@@ -15,17 +15,16 @@ static kolo_graph_key key_of(const kolo_engine *engine, const kolo_shard *shard)
                             .staging_buffer = engine->cache.staging_buffer,
                             .address_version = engine->cache.address_version,
                             .memory_version = engine->memory_version,
-                            .in_buckets = engine->in_buckets};
+                            .in_buckets = engine->in_buckets,
+                            .updates = engine->update != NULL};
 }
 
 static void free_graphs(kolo_engine *engine, kolo_graph_entry *entry)
 {
     for (int i = 0; i < entry->graph_count; i++) engine->streams->free_graph(engine->stream, entry->graphs[i].graph);
-    if (entry->update_graph) engine->streams->free_graph(engine->stream, entry->update_graph);
     free(entry->graphs);
     entry->graphs = NULL;
     entry->graph_count = 0;
-    entry->update_graph = NULL;
 }
 
 static void free_entry(kolo_engine *engine, kolo_graph_entry *entry)
@@ -81,6 +80,16 @@ static kolo_status take_nodes(kolo_engine *engine, kolo_gradient_node *taken, in
     return KOLO_OK;
 }
 
+/* Enqueues the work of a step that can be captured. The update is a part of it in a capture alone: otherwise its owner
+ * enqueues it. */
+static kolo_status enqueue(kolo_engine *engine, const kolo_shard *shard)
+{
+    kolo_graph_entry *entry = engine->entry;
+    KOLO_TRY(kolo_engine_enqueue(engine, shard));
+    if (entry) KOLO_TRY(take_nodes(engine, entry->nodes, &entry->node_count));
+    return engine->capturing && engine->update ? engine->update(engine->update_owner) : KOLO_OK;
+}
+
 /* A step is not captured while it is profiled, because a profiler would see its layers only once. It is not captured
  * either if it reduces over other members, because the host waits for such a sum. */
 static bool can_be_captured(const kolo_engine *engine, const kolo_shard *shard)
@@ -95,7 +104,7 @@ static bool can_be_captured(const kolo_engine *engine, const kolo_shard *shard)
     return true;
 }
 
-void kolo_engine_turn_eager(kolo_engine *engine)
+static void turn_eager(kolo_engine *engine)
 {
     kolo_failure failure = kolo_failure_take();
     kolo_warn("operations are enqueued one by one in each step, since a step cannot be captured: %s", failure.text);
@@ -146,7 +155,7 @@ static kolo_status capture(kolo_engine *engine, const kolo_shard *shard, kolo_gr
     entry->graphs = calloc(most, sizeof *entry->graphs);
     if (!entry->graphs) return kolo_fail_memory(most * sizeof *entry->graphs, "a captured graph");
     KOLO_TRY(begin_graph(engine, entry));
-    kolo_status status = kolo_engine_enqueue(engine, shard);
+    kolo_status status = enqueue(engine, shard);
     kolo_status ended = engine->capturing ? end_graph(engine, -1) : KOLO_OK;
     KOLO_TRY(status);
     KOLO_TRY(ended);
@@ -169,30 +178,34 @@ static kolo_status enqueue_anew(kolo_engine *engine, const kolo_shard *shard, ko
     bool captures = entry->run_before && can_be_captured(engine, shard);
     if (captures || !entry->run_before) KOLO_TRY(engine->streams->synchronize(engine->stream));
     entry->run_before = true;
-    if (!captures) return kolo_engine_enqueue(engine, shard);
+    if (!captures) return enqueue(engine, shard);
     if (capture(engine, shard, entry) == KOLO_OK) return KOLO_OK;
-    kolo_engine_turn_eager(engine);
+    turn_eager(engine);
     free_graphs(engine, entry);
     begin_sums(engine, shard);
     KOLO_TRY(kolo_engine_rewind_ring(engine, engine->enqueued - 1));
-    return kolo_engine_enqueue(engine, shard);
+    return enqueue(engine, shard);
 }
 
 kolo_status kolo_engine_enqueue_or_launch(kolo_engine *engine, const kolo_shard *shard)
 {
     engine->entry = NULL;
-    if (!engine->streams->begin_capture) return kolo_engine_enqueue(engine, shard);
+    if (!engine->streams->begin_capture) return enqueue(engine, shard);
     kolo_graph_entry *entry = NULL;
     KOLO_TRY(find_entry(engine, shard, &entry));
     entry->used = engine->enqueued;
     engine->entry = entry;
     if (entry->graph_count > 0) return launch(engine, entry);
     kolo_status status = enqueue_anew(engine, shard, entry);
-    if (status == KOLO_OK) status = take_nodes(engine, entry->nodes, &entry->node_count);
     if (status == KOLO_OK) return KOLO_OK;
     free_entry(engine, entry);
     engine->entry = NULL;
     return status;
+}
+
+bool kolo_engine_has_updated(const kolo_engine *engine)
+{
+    return engine->entry && engine->entry->graph_count > 0 && engine->entry->key.updates;
 }
 
 kolo_status kolo_engine_nodes(kolo_engine *engine, kolo_gradient_node *nodes, int *count)

@@ -117,6 +117,7 @@ static kolo_status enqueue(kolo_replica *replica, const kolo_shard *shard)
     kolo_replica_set_scaling(replica, shard->batch->samples, &numbers);
     replica->engine->tree = replica->tree;
     replica->engine->comm = replica->comm;
+    kolo_replica_offer_update(replica);
     return kolo_engine_enqueue_step(replica->engine, shard, &numbers);
 }
 

@@ -30,6 +30,8 @@ static kolo_status check_calls(const kolo_replica *replica)
     if (!(replica->called & KOLO_CALLED_COMPUTE)) return refuse(replica, "kolo_replica_compute()");
     if (kind->sums_every_step && !sums)
         return refuse(replica, "kolo_replica_allreduce() or _reduce(), as .sums_every_step says");
+    if (kind->updates_every_step && !(replica->called & KOLO_CALLED_UPDATE))
+        return refuse(replica, "kolo_replica_update(), as .updates_every_step says");
     if (shares && trainer->count > 1 && !sums)
         return refuse(replica, "kolo_replica_allreduce() or _reduce(), since replicas share the weights "
                                "(KOLO_WEIGHTS_SHARED)");

@@ -97,7 +97,12 @@ struct kolo_replica {
     uint32_t lent_checksum;
 };
 
-enum { KOLO_CALLED_COMPUTE = 1, KOLO_CALLED_SUM = 2, KOLO_CALLED_CHANGE = 4 /* an update, a pack or the gradient */ };
+enum {
+    KOLO_CALLED_COMPUTE = 1,
+    KOLO_CALLED_SUM = 2,
+    KOLO_CALLED_UPDATE = 4,
+    KOLO_CALLED_CHANGE = 8 /* an update, a pack or the gradient */
+};
 
 /* first_step.c. The strategy's step(). Fails with a sentence if it lacks a part that it or its kind needs. */
 kolo_status kolo_replica_first_step(kolo_replica *replica, const kolo_batch *batch);
@@ -154,6 +159,9 @@ bool kolo_replica_completes(const kolo_replica *replica);
 /* The step parameters of the update after this batch, if there is one. */
 kolo_step_parameters kolo_replica_step_parameters(const kolo_replica *replica);
 
+/* update.c. Lets the engine capture the update with the shard, if the strategy has nothing to do between them and every
+ * step makes an update. */
+void kolo_replica_offer_update(kolo_replica *replica);
 /* update.c. One step of the optimizer by the host, on a part of the centre: a kolo_center_update. The optimizer's state
  * is this replica's. */
 kolo_status kolo_replica_update_center(kolo_replica *replica, const kolo_part_range *range, float *weights,

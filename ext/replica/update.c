@@ -41,11 +41,16 @@ static kolo_status update_weights(kolo_replica *replica, const float *packed)
     return replica->trainer->weight_placement == KOLO_WEIGHTS_SHARED ? kolo_replica_wait_for_sharers(replica) : KOLO_OK;
 }
 
+static bool is_alone(const kolo_replica *replica)
+{
+    return replica->group->size == 1 && replica->trainer->weight_placement == KOLO_WEIGHTS_COPIED;
+}
+
 /* Enqueues the update. A replica that is alone in its group sums its gradient nodes here. Where the backend's update
  * takes the gradient in the backend's layout, the sum is not unpacked first. */
 static kolo_status enqueue_update(kolo_replica *replica)
 {
-    bool alone = replica->group->size == 1 && replica->trainer->weight_placement == KOLO_WEIGHTS_COPIED;
+    bool alone = is_alone(replica);
     const float *packed = NULL;
     if (alone && !replica->accumulated && !replica->collected && updates_of(replica)->packs) {
         KOLO_TRY(kolo_replica_nodes_sum(replica, &packed));
@@ -60,35 +65,22 @@ static kolo_status enqueue_update(kolo_replica *replica)
 
 /* ---------------------------------------------------------------- captured */
 
-static kolo_status capture_update(kolo_replica *replica, kolo_graph_entry *entry)
+/* Called in the capture of a step. Later launches go without the call, so it leaves the replica as it was. */
+static kolo_status enqueue_in_graph(void *owner)
 {
-    const kolo_stream_kind *streams = kolo_replica_streams(replica);
-    KOLO_TRY(streams->begin_capture(replica->stream));
-    kolo_status status = enqueue_update(replica), ended = streams->end_capture(replica->stream, &entry->update_graph);
-    KOLO_TRY(status);
-    KOLO_TRY(ended);
-    return streams->launch(replica->stream, entry->update_graph);
-}
-
-/* Launches the captured update. The first call captures it, while the device is idle (see engine/graph_cache.c). */
-static kolo_status launch_update(kolo_replica *replica, kolo_graph_entry *entry)
-{
-    const kolo_stream_kind *streams = kolo_replica_streams(replica);
-    if (entry->update_graph) return streams->launch(replica->stream, entry->update_graph);
-    KOLO_TRY(streams->synchronize(replica->stream));
-    if (capture_update(replica, entry) == KOLO_OK) return KOLO_OK;
-    kolo_engine_turn_eager(replica->engine);
-    streams->free_graph(replica->stream, entry->update_graph);
-    entry->update_graph = NULL;
+    kolo_replica *replica = owner;
+    kolo_status status = enqueue_update(replica);
     replica->collected = false;
-    return enqueue_update(replica);
+    return status;
 }
 
-/* Whether the update can be captured: accumulated batches do not enqueue the same work in every step. */
-static bool is_captured(const kolo_replica *replica)
+void kolo_replica_offer_update(kolo_replica *replica)
 {
-    const kolo_graph_entry *entry = replica->engine->entry;
-    return entry && entry->graph_count > 0 && !replica->accumulated && !replica->collected && !replica->engine->eager;
+    const kolo_trainer *trainer = replica->trainer;
+    bool fits = is_alone(replica) && kolo_model_strategy(trainer->model)->updates_every_step && !replica->accumulated &&
+                !replica->by_host;
+    replica->engine->update = fits ? enqueue_in_graph : NULL;
+    replica->engine->update_owner = replica;
 }
 
 /* ---------------------------------------------------------------- counting */
@@ -170,12 +162,13 @@ kolo_status kolo_replica_update_center(kolo_replica *replica, const kolo_part_ra
 
 /* ---------------------------------------------------------------- the call */
 
-/* Updates with the step parameters that were sent with the shard. */
+/* Updates with the step parameters of the shard. */
 static kolo_status update_as_enqueued(kolo_replica *replica)
 {
+    if (kolo_engine_has_updated(replica->engine)) return KOLO_OK;
     if (!replica->began) KOLO_TRY(kolo_replica_streams(replica)->synchronize(replica->stream));
     replica->began = true;
-    return is_captured(replica) ? launch_update(replica, replica->engine->entry) : enqueue_update(replica);
+    return enqueue_update(replica);
 }
 
 /* Updates with the replica's local gradient, or with one that the strategy has changed on the host. The strategy may
@@ -208,9 +201,21 @@ static void set_samples(kolo_replica *replica)
     else if (!replica->has_group_sum) replica->samples = replica->shard_samples;
 }
 
+/* The update may have been made with the gradient as it was. */
+static kolo_status check_promise(const kolo_replica *replica)
+{
+    const kolo_strategy_kind *kind = kolo_model_strategy(replica->trainer->model);
+    if (!kind->updates_every_step || !replica->gradient_on_host) return KOLO_OK;
+    return kolo_fail(KOLO_INVALID,
+                     "strategy %s: step(): wanted no call of kolo_replica_gradient() before kolo_replica_update(), as "
+                     ".updates_every_step says, got one",
+                     kind->name);
+}
+
 static kolo_status update(kolo_replica *replica)
 {
     bool apart = !replica->has_group_sum || replica->gradient_on_host;
+    KOLO_TRY(check_promise(replica));
     if (apart) KOLO_TRY(kolo_replica_synchronize_scaling(replica)); /* the step parameters are computed here */
     if (apart) set_samples(replica);
     if (apart) replica->complete = kolo_replica_completes(replica);
@@ -228,6 +233,7 @@ kolo_status kolo_replica_update(kolo_replica *replica)
     double started = kolo_now();
     int64_t begun = kolo_timeline_begin();
     kolo_replica_take_back(replica);
+    replica->called |= KOLO_CALLED_UPDATE;
     KOLO_TRY(update(replica));
     kolo_timeline_end(begun, replica->by_host ? KOLO_SPAN_UPDATE : kolo_replica_span(replica, KOLO_SPAN_UPDATE),
                       "update");

@@ -24,6 +24,7 @@ static kolo_status step(kolo_replica *replica, const kolo_batch *batch)
 const kolo_strategy_kind kolo_async_eamsgd_kind = {.name = "async_eamsgd",
                                                    .replicas = kolo_strategy_workers,
                                                    .step = step,
+                                                   .updates_every_step = true,
                                                    .exchange = kolo_elastic_exchange,
                                                    .window = 32,
                                                    .has_memory = true,

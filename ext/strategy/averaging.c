@@ -4,5 +4,6 @@
 const kolo_strategy_kind kolo_averaging_kind = {.name = "averaging",
                                                 .replicas = kolo_strategy_workers,
                                                 .step = kolo_worker_step,
+                                                .updates_every_step = true,
                                                 .exchange_all = kolo_take_mean,
                                                 .window = 0};

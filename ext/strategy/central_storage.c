@@ -21,4 +21,5 @@ const kolo_strategy_kind kolo_central_storage_kind = {.name = "central_storage",
                                                       .weight_placement = weight_placement,
                                                       .parameter_device = parameter_device,
                                                       .sums_every_step = true,
+                                                      .updates_every_step = true,
                                                       .totals_may_lag = true};

@@ -8,5 +8,9 @@ static void exchange(const kolo_strategy *strategy, const kolo_exchange *mine)
     kolo_commit_and_pull(mine, 1 / (float)(mine->staleness + 1));
 }
 
-const kolo_strategy_kind kolo_dynsgd_kind = {
-    .name = "dynsgd", .replicas = kolo_strategy_workers, .step = kolo_worker_step, .exchange = exchange, .window = 5};
+const kolo_strategy_kind kolo_dynsgd_kind = {.name = "dynsgd",
+                                             .replicas = kolo_strategy_workers,
+                                             .step = kolo_worker_step,
+                                             .updates_every_step = true,
+                                             .exchange = exchange,
+                                             .window = 5};

@@ -50,6 +50,7 @@ static void exchange_all(const kolo_strategy *strategy, const kolo_exchange *wor
 const kolo_strategy_kind kolo_easgd_kind = {.name = "easgd",
                                             .replicas = replicas,
                                             .step = step,
+                                            .updates_every_step = true,
                                             .exchange_all = exchange_all,
                                             .window = 1,
                                             .writes_start = true,

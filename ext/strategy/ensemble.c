@@ -13,6 +13,7 @@ static void keep_first(const kolo_strategy *strategy, const kolo_exchange *worke
 const kolo_strategy_kind kolo_ensemble_kind = {.name = "ensemble",
                                                .replicas = kolo_strategy_workers,
                                                .step = kolo_worker_step,
+                                               .updates_every_step = true,
                                                .exchange_all = keep_first,
                                                .ensemble = true,
                                                .window = 0};

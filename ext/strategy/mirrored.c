@@ -35,6 +35,7 @@ const kolo_strategy_kind kolo_mirrored_kind = {.name = "mirrored",
                                                .weight_placement = kolo_mirrored_placement,
                                                .shares_compute = true,
                                                .sums_every_step = true,
+                                               .updates_every_step = true,
                                                .totals_may_lag = true};
 
 kolo_strategy kolo_strategy_for_devices(int devices)

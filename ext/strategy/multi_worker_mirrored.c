@@ -9,4 +9,5 @@ const kolo_strategy_kind kolo_multi_worker_mirrored_kind = {.name = "multi_worke
                                                             .joins_ranks = true,
                                                             .shares_compute = true,
                                                             .sums_every_step = true,
+                                                            .updates_every_step = true,
                                                             .totals_may_lag = true};

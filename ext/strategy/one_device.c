@@ -23,6 +23,7 @@ const kolo_strategy_kind kolo_one_device_kind = {.name = "one_device",
                                                  .step = step,
                                                  .one_replica = true,
                                                  .sums_every_step = true,
+                                                 .updates_every_step = true,
                                                  .totals_may_lag = true};
 
 const kolo_strategy_kind *kolo_strategy_kind_of(const kolo_strategy *strategy)

@@ -58,6 +58,10 @@ struct kolo_strategy_kind {
      * nothing in between that needs the gradient: parts of it may be summed over the ranks while others are still
      * computed. */
     bool sums_every_step;
+    /* Every step() calls kolo_replica_compute() and then kolo_replica_update(), with nothing in between but
+     * kolo_replica_allreduce() or kolo_replica_reduce(): a GPU whose replica is alone in its group does both as one
+     * captured graph. */
+    bool updates_every_step;
     /* step() does not call kolo_replica_totals(), so a GPU may deliver the totals some steps later. */
     bool totals_may_lag;
 

@@ -250,16 +250,17 @@ static void updates_are_the_hosts(void **state)
 
 /* ---------------------------------------------------------------- captured steps */
 
-static int count_graphs(const kolo_model *model, bool after)
+/* updates: those that end with the update alone. */
+static int count_graphs(const kolo_model *model, bool updates)
 {
     const kolo_engine *engine = model->trainer->replicas[0].engine;
     int count = 0;
     for (int g = 0; g < KOLO_GRAPHS; g++)
-        count += after ? engine->graphs[g].update_graph != NULL : engine->graphs[g].graph_count > 0;
+        count += engine->graphs[g].graph_count > 0 && (!updates || engine->graphs[g].key.updates);
     return count;
 }
 
-/* Graphs of three epochs of so many samples, and whether updates are captured, too. */
+/* Graphs of three epochs of so many samples, and whether they end with the update. */
 static void check_graphs(training t, int wanted, bool updates)
 {
     outcome out = {0};

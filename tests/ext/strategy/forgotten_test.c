@@ -60,6 +60,14 @@ static kolo_status update_nothing(kolo_replica *replica, const kolo_batch *batch
     return kolo_replica_allreduce(replica);
 }
 
+static kolo_status look_at_gradient(kolo_replica *replica, const kolo_batch *batch)
+{
+    float *gradient;
+    KOLO_TRY(kolo_replica_compute(replica, batch));
+    KOLO_TRY(kolo_replica_gradient(replica, &gradient));
+    return kolo_replica_update(replica);
+}
+
 static kolo_status pack_nothing(kolo_replica *replica, const kolo_batch *batch)
 {
     KOLO_TRY(kolo_replica_compute(replica, batch));
@@ -85,6 +93,15 @@ static void a_part_of_a_step_is_missed(void **state)
     kind.sums_every_step = true;
     refuse(&kind, "wanted a call of kolo_replica_allreduce() or _reduce(), as .sums_every_step says, got none");
     kind.sums_every_step = false;
+    kind.updates_every_step = true;
+    kind.step = update_nothing;
+    refuse(&kind, "wanted a call of kolo_replica_update(), as .updates_every_step says, got none");
+    kind.step = look_at_gradient;
+    refuse(&kind,
+           "wanted no call of kolo_replica_gradient() before kolo_replica_update(), as .updates_every_step says");
+    kind.updates_every_step = false;
+    assert_true(trains(&kind));
+    kind.step = reduce_nothing;
     assert_true(trains(&kind)); /* two copies of the weights, which learn apart */
     kind.weight_placement = shared;
     refuse(&kind, "wanted a call of kolo_replica_allreduce() or _reduce(), since replicas share the weights");
