@@ -179,7 +179,8 @@ static kolo_status enqueue_anew(kolo_engine *engine, const kolo_shard *shard, ko
     if (captures || !entry->run_before) KOLO_TRY(engine->streams->synchronize(engine->stream));
     entry->run_before = true;
     if (!captures) return enqueue(engine, shard);
-    if (capture(engine, shard, entry) == KOLO_OK) return KOLO_OK;
+    kolo_status status = capture(engine, shard, entry);
+    if (status == KOLO_OK || status == KOLO_INTERRUPTED) return status;
     turn_eager(engine);
     free_graphs(engine, entry);
     begin_sums(engine, shard);

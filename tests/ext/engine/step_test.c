@@ -19,7 +19,15 @@ static struct {
     const kolo_engine *engine;
     int launches, records, small_copies;
     int64_t in_flight; /* the most steps that were enqueued and not read back */
+    bool stops; /* the next capture is asked to stop; then this is false */
 } seen;
+
+static kolo_status begin_capture(kolo_stream *stream)
+{
+    if (seen.stops) kolo_request_stop();
+    seen.stops = false;
+    return kolo_enqueued_streams.begin_capture(stream);
+}
 
 static kolo_status launch(kolo_stream *stream, kolo_captured_graph *graph)
 {
@@ -45,6 +53,7 @@ static void count(kolo_model *model)
 {
     static kolo_stream_kind counting;
     counting = kolo_enqueued_streams;
+    counting.begin_capture = begin_capture;
     counting.launch = launch;
     counting.copy = copy;
     counting.record_event = record_event;
@@ -150,6 +159,28 @@ static void steps_in_flight_keep_their_parameters(void **state)
     kolo_data_free(&data);
 }
 
+/* ---------------------------------------------------------------- a stop */
+
+/* A step that is stopped while it is captured is no reason to enqueue the steps of later fits one operation at a time.
+ */
+static void a_stop_ends_a_capture(void **state)
+{
+    (void)state;
+    kolo_data *data = small_data(BATCH * STEPS);
+    kolo_model *model = compiled((training){.l2 = 0}, "enqueued");
+    fit(model, data, 1);
+    count(model);
+    seen.stops = true;
+    fit(model, data, 3);
+    assert_false(seen.stops);
+    assert_int_equal(seen.launches, 0);
+    assert_false(seen.engine->eager);
+    fit(model, data, 3);
+    assert_true(seen.launches > STEPS);
+    kolo_model_free(&model);
+    kolo_data_free(&data);
+}
+
 int main(void)
 {
     alarm(60 * MINUTES);
@@ -157,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_one_launch),
         cmocka_unit_test(steps_in_flight_keep_their_parameters),
+        cmocka_unit_test(a_stop_ends_a_capture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
