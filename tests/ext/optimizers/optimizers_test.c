@@ -14,10 +14,15 @@
  * of itself, and half of that is left under the root. Ours is formed in double. */
 #define TOLERANCE 5e-5
 
+/* One device, whose strategy may change the gradient between the shard and the update, as take_step() does. */
+static kolo_strategy_kind changes_gradients;
+
 static kolo_trainer *open_trainer(kolo_model *model, kolo_optimizer optimizer)
 {
+    changes_gradients = kolo_one_device_kind;
+    changes_gradients.updates_every_step = false;
     assert_int_equal(kolo_compile(model, .optimizer = optimizer, .loss = KOLO_SPARSE_CROSSENTROPY, .seed = 1,
-                                  .backend = "reference"),
+                                  .strategy = kolo_strategy_of(&changes_gradients), .backend = "reference"),
                      KOLO_OK);
     assert_int_equal(kolo_model_meet(model), KOLO_OK);
     assert_int_equal(kolo_trainer_prepare(model, 1), KOLO_OK);
