@@ -41,6 +41,12 @@ void output_begin(output *o, const front *f, bool silent)
     }
 }
 
+void output_free(output *o)
+{
+    text_free(&o->pending);
+    text_free(&o->last);
+}
+
 static void spend(output *o, size_t bytes)
 {
     double now = seconds_now();

@@ -27,6 +27,7 @@ void output_begin(output *o, const front *f, bool silent); /* a cell begins */
 void output_add(output *o, int stream, const char *bytes, size_t size);
 void output_flush(output *o);
 void output_end(output *o); /* the cell's last words, incomplete characters included */
+void output_free(output *o);
 
 /* The line that stdout has begun and that has not been sent yet: the question of a cell that asks for input. "" when
  * there is none. The output before it is sent. The caller frees. */

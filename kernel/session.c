@@ -279,7 +279,7 @@ void session_close(session *s, bool alone)
     names_free(&s->first_flags);
     names_free(&s->manuals);
     free(s->last_folder);
-    text_free(&s->out.pending);
+    output_free(&s->out);
     free(s);
 }
 
