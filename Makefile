@@ -330,7 +330,7 @@ asan:  ## the C tests, and the kernel's, under gcc's address and undefined-behav
 tsan:  ## the C tests, and the kernel's, under gcc's thread sanitizer
 asan tsan:
 	$(Q)$(MAKE) -k BUILD=$(BUILD)-$@ CFLAGS='$(build-flags) -fsanitize=$(sanitizers)' FUZZ_RUNTIME= tests
-	@KOLO_BUILD=$(abspath $(BUILD)-$@) /usr/bin/python3 tests/run --only-c $(SUITE)
+	@KOLO_BUILD=$(abspath $(BUILD)-$@) /usr/bin/python3 tests/run --only-c --limit 600 $(SUITE)
 	$(if $(SUITE),,@KOLO_BUILD=$(abspath $(BUILD)-$@) .venv/bin/python tests/kernel/sanitized.py $(firstword $(subst $(comma), ,$(sanitizers))))
 
 SOURCES = $(shell find ext kernel source_code labs/course tests -name '*.[ch]' -o -name '*.cpp')
