@@ -265,17 +265,22 @@ static void on_signal(int number, siginfo_t *info, void *memory)
     if (running.active || number == SIGTERM || getpid() != running.process) on_fault(number, info, memory);
 }
 
-/* The worker is about to be killed: it reports the line that it has come to. */
+/* The worker is about to be killed: it reports the line that it has come to. The supervisor, which queues the signal,
+ * waits for that and sees the worker stop. */
 static void on_last_words(int number, siginfo_t *info, void *memory)
 {
-    (void)info;
-    if (getpid() != running.process || !running.active) return;
+    bool awaited = info->si_code == SI_QUEUE;
+    if (getpid() != running.process) return;
     if (gettid() != running.process) {
-        tgkill(running.process, running.process, number);
+        if (awaited) pthread_sigqueue(running.thread, number, info->si_value);
+        else tgkill(running.process, running.process, number);
         return;
     }
-    safe_to_leave(program_counter(memory));
-    last_words(STATUS_SIGNAL, SIGKILL, NULL);
+    if (running.active) {
+        safe_to_leave(program_counter(memory));
+        last_words(STATUS_SIGNAL, SIGKILL, NULL);
+    }
+    if (awaited) kill(running.process, SIGSTOP);
 }
 
 static void interrupt_program(void)

@@ -99,13 +99,25 @@ static bool stop_one(const relative *r, void *worker)
     return kill(r->process, SIGSTOP) == 0;
 }
 
+enum { WORDS_LIMIT = 1000, WORDS_STEP = 5 /* ms */ };
+
+/* The worker reports its line and stops (on_last_words). On a busy machine that takes a while. */
+static void hear_last_words(supervisor *s)
+{
+    if (s->worker <= 0 || sigqueue(s->worker, SIGNAL_LAST_WORDS, (union sigval){0})) return;
+    for (int passed = 0; passed < WORDS_LIMIT; passed += WORDS_STEP) {
+        siginfo_t ended = {0};
+        if (waitid(P_PID, (id_t)s->worker, &ended, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) || ended.si_pid) return;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000L * WORDS_STEP}, NULL);
+    }
+}
+
 /* Stops all processes first, since they multiply while they are killed. The worker is stopped last: it reports its line
  * before. */
 static void end_family(supervisor *s)
 {
     for (int i = 0; i < 50 && family_each(stop_one, &s->worker); i++) continue;
-    if (s->worker > 0) kill(s->worker, SIGNAL_LAST_WORDS);
-    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    hear_last_words(s);
     pid_t nobody = 0;
     for (int i = 0; i < 50 && family_each(stop_one, &nobody); i++) continue;
     sweep(s, false);
