@@ -75,55 +75,6 @@ static _Unwind_Reason_Code stop_at_once(struct _Unwind_Context *context, void *c
     return _URC_END_OF_STACK;
 }
 
-/* ------------------------------------------------------------------------------ what MPI would end the process for */
-
-enum { FRAMES_LIMIT = 16 * 1024 };
-
-/* Frames of the cells alone, as worker/protocol.h packs them: the frames between them and here are MPI's. The first
- * call of MPI's goes to `closure`. */
-static _Unwind_Reason_Code keep_frame(struct _Unwind_Context *context, void *closure)
-{
-    const char **call = closure, *cells = getenv("KOLO_KERNEL_CELLS");
-    int before = 0;
-    uintptr_t at = _Unwind_GetIPInfo(context, &before);
-    Dl_info info;
-    if (!at || !dladdr((void *)(at - !before), &info) || !info.dli_fname) return _URC_END_OF_STACK;
-    const char *name = info.dli_sname ? info.dli_sname : "";
-    if (!strncmp(name, "PMPI_", 5)) name++;
-    if (!strncmp(name, "MPI_", 4)) *call = name;
-    if (!cells || strncmp(info.dli_fname, cells, strlen(cells)) || running.frames_size > FRAMES_LIMIT)
-        return _URC_NO_REASON;
-    char *into = running.frames + running.frames_size;
-    running.frames_size += (size_t)sprintf(into, "%.400s%c%lx%c%.150s%c", info.dli_fname, 0,
-                                           (unsigned long)(at - !before - (uintptr_t)info.dli_fbase), 0, name, 0);
-    return _URC_NO_REASON;
-}
-
-/* MPI's default is to print a page and to end the job. This reports the cell's line instead, as for any fault. */
-static void on_error(void *communicator, int *code, ...)
-{
-    (void)communicator;
-    char sentence[512] = "";
-    int length = 0;
-    int (*describe)(int, char *, int *) = NULL;
-    *(void **)&describe = dlsym(RTLD_DEFAULT, "PMPI_Error_string");
-    if (describe) describe(*code, sentence, &length);
-    const char *call = "MPI";
-    running.frames_size = 0;
-    _Unwind_Backtrace(keep_frame, &call);
-    fprintf(stderr, "%s: %s\n", call, sentence);
-    die_of(SIGABRT, NULL);
-}
-
-static void handle_errors(void)
-{
-    int (*create)(void (*)(void *, int *, ...), void **) = NULL, (*set)(void *, void *) = NULL;
-    *(void **)&create = dlsym(RTLD_DEFAULT, "PMPI_Comm_create_errhandler");
-    *(void **)&set = dlsym(RTLD_DEFAULT, "PMPI_Comm_set_errhandler");
-    void *world = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world"), *handler = NULL;
-    if (create && set && world && create(on_error, &handler) == 0) set(world, handler);
-}
-
 /* A cell's MPI_Abort ends its process as exit() does, and is reported with its line. */
 int MPI_Abort(void *communicator, int code);
 int MPI_Abort(void *communicator, int code)
@@ -150,5 +101,5 @@ void kolo_cell_join_ranks(void)
     struct sigaction where = {.sa_handler = say_where, .sa_flags = SA_ONSTACK | SA_RESTART};
     take_signal(SIGNAL_WHERE, &where);
     int provided;
-    if (init && init(NULL, NULL, THREADS, &provided) == 0) handle_errors();
+    if (init) init(NULL, NULL, THREADS, &provided);
 }

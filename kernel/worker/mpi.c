@@ -20,6 +20,7 @@ int MPI_Init_thread(int *count, char ***arguments, int required, int *provided);
 int MPI_Finalize(void);
 int MPI_Finalized(int *answer);
 void ompi_mpi_errors_are_fatal_comm_handler(void **comm, int *code, ...);
+void ompi_mpi_errors_are_fatal_win_handler(void **window, int *code, ...);
 
 static bool ended; /* a cell has called MPI_Finalize, and not MPI_Init since */
 
@@ -145,6 +146,21 @@ int MPI_Finalized(int *answer)
     return MPI_OK;
 }
 
+/* The error is the cell's, at its line. MPI's own message would pass through a daemon of its, which may lose it on a busy
+ * machine (Open MPI 4.1 frees the buffer while it copies it: orte_rml_oob_send_buffer_nb). */
+static _Noreturn void refuse(const char *function, int code)
+{
+    static char sentence[MISSING_SHOWN];
+    char words[512] = "an error of MPI's"; /* MPI_MAX_ERROR_STRING is 256 */
+    int length = 0, (*describe)(int, char *, int *) = NULL;
+    *(void **)&describe = real("PMPI_Error_string");
+    if (describe && is_up()) describe(code, words, &length);
+    snprintf(sentence, sizeof sentence, "%s: %s", function ? function : "MPI", words);
+    if (getpid() != running.process) fprintf(stderr, "%s\n", sentence); /* a child of a cell's has no line to report */
+    running.missing = sentence;
+    leave_refused(STATUS_REFUSED);
+}
+
 /* Open MPI ends a program in this function of its own. It finds the function by its name, and so finds the worker's
  * first. `comm` is NULL where a function of MPI was called before MPI_Init. A C program would be ended then; for a cell
  * MPI is started, and the function that it has called goes on. */
@@ -152,16 +168,21 @@ void ompi_mpi_errors_are_fatal_comm_handler(void **comm, int *code, ...)
 {
     va_list rest;
     va_start(rest, code);
-    const char *name = va_arg(rest, const char *);
+    const char *function = va_arg(rest, const char *);
     va_end(rest);
-    void (*fatal)(void **, int *, ...) = NULL;
-    if (comm || is_up() || MPI_Init(NULL, NULL) != MPI_OK) {
-        *(void **)&fatal = real("ompi_mpi_errors_are_fatal_comm_handler");
-        if (fatal) fatal(comm, code, name);
-        return;
-    }
+    if (comm || is_up() || MPI_Init(NULL, NULL) != MPI_OK) refuse(function, code ? *code : MPI_FAILED);
     fprintf(stderr,
             "%s before MPI_Init: MPI has been started for this process alone, rank 0 of 1. '%%ranks 4' starts "
             "four, and a cell that begins with %%%%ranks runs on them.\n",
-            name);
+            function);
+}
+
+void ompi_mpi_errors_are_fatal_win_handler(void **window, int *code, ...)
+{
+    (void)window;
+    va_list rest;
+    va_start(rest, code);
+    const char *function = va_arg(rest, const char *);
+    va_end(rest);
+    refuse(function, *code);
 }

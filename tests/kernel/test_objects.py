@@ -75,13 +75,16 @@ def test_mpi_before_its_start_is_a_world_of_one(kernel):
     assert kernel.run("MPI_Init(NULL, NULL);\nMPI_Finalize();\nkept_through_mpi").value == "43"
 
 
-def test_any_function_of_mpi_may_be_the_first_and_an_error_is_mpis(kernel):
+def test_any_function_of_mpi_may_be_the_first_and_an_error_is_the_cells(kernel):
     kernel.run("%restart")
-    first = kernel.run("#include <mpi.h>\nint size = 1; MPI_Aint at = 0; MPI_Datatype one;\n"
+    first = kernel.run("#include <mpi.h>\n#include <sys/wait.h>\n#include <signal.h>\n#include <unistd.h>\n"
+                       "int size = 1; MPI_Aint at = 0; MPI_Datatype one;\n"
                        "MPI_Type_create_hindexed(1, &size, &at, MPI_INT, &one)")
     assert first.value == "0" and "MPI_Type_create_hindexed before MPI_Init" in first.stderr
     wrong = kernel.run("MPI_Bcast(&size, 1, MPI_INT, 9, MPI_COMM_WORLD);")
-    assert wrong.status == "error" and "An error occurred in MPI_Bcast" in wrong.stderr and "invalid root" in wrong.stderr
+    assert wrong.error.startswith("Error\nMPI_Bcast: MPI_ERR_ROOT: invalid root, at In[") and wrong.stderr == ""
+    child = kernel.run("MPI_Init(NULL, NULL);\nif (fork() == 0) MPI_Comm_rank(0, &size);\nint status; wait(&status); WTERMSIG(status) == SIGABRT")
+    assert child.value == "1" and "MPI_Comm_rank: MPI_ERR_COMM: invalid communicator" in child.stderr
 
 
 RECIPES = {

@@ -342,7 +342,7 @@ def test_ranks_at_rest_are_few_processes_and_wait_for_events(four):
     ("exit(3);", ["rank 2: exit(3) was called at In[", "]:3"]),
     pytest.param("_exit(4);", ["rank 2: exit(4) was called at In["], marks=MORE),
     pytest.param("MPI_Abort(MPI_COMM_WORLD, 5);", ["rank 2: exit(5) was called at In[", "]:3"], marks=MORE),
-    pytest.param("MPI_Send(&rank, 1, MPI_INT, 77, 0, MPI_COMM_WORLD);", ["rank 2: Aborted at In[", "]:3"], marks=MORE),
+    pytest.param("MPI_Send(&rank, 1, MPI_INT, 77, 0, MPI_COMM_WORLD);", ["rank 2: MPI_Send: MPI_ERR_RANK: invalid rank, at In[", "]:3"], marks=MORE),
     pytest.param("raise(SIGKILL);", ["rank 2: Killed"], marks=MORE),
     ("raise(SIGSTOP);", ["rank 2", "stopped"]),
     pytest.param("deep(0);", ["rank 2: Stack overflow", "deep() called itself"], marks=MORE),
@@ -363,6 +363,13 @@ def test_a_rank_that_fails_is_named(four, code, words):
 @pytest.mark.parametrize("others", ["", "else for (;;) usleep(1000);"], ids=["others end", "others run"])
 def test_a_fault_of_one_rank_leaves_all_their_variables(four, code, words, others):
     lives_on(four, four.run("%%ranks\nif (rank == 2) { " + code + " } " + others), *words)
+
+
+@MORE
+def test_an_error_in_a_window_of_mpi_is_the_cells(four):
+    outcome = four.run("%%ranks\nMPI_Win window;\nMPI_Win_create(&rank, sizeof rank, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);\n"
+                       "MPI_Win_fence(0, window); MPI_Put(&rank, 1, MPI_INT, 77, 0, 1, MPI_INT, window);")
+    ended(four, outcome, "ranks 0-3: MPI_Put: MPI_ERR_RANK: invalid rank, at In[", "]:4")
 
 
 def test_ranks_that_fail_alike_are_named_together(four):
