@@ -146,8 +146,8 @@ int MPI_Finalized(int *answer)
     return MPI_OK;
 }
 
-/* The error is the cell's, at its line. MPI's own message would pass through a daemon of its, which may lose it on a busy
- * machine (Open MPI 4.1 frees the buffer while it copies it: orte_rml_oob_send_buffer_nb). */
+/* The error is the cell's, at its line. MPI's own message would pass through a daemon of its, which may lose it on a
+ * busy machine (Open MPI 4.1 frees the buffer while it copies it: orte_rml_oob_send_buffer_nb). */
 static _Noreturn void refuse(const char *function, int code)
 {
     static char sentence[MISSING_SHOWN];
