@@ -297,10 +297,11 @@ def test_a_run_has_an_end(tree):
 
 MAKEFILE = """
 test:
-	@echo test $(MINUTES); mkdir -p build; echo 3 passed, SHORT failed, 1 skipped >build/tests.short; exit SHORT
+	@SHORT
 test-long:
 	@LONG
 """
+SHORT = "mkdir -p build; echo 3 passed, {0} failed, 1 skipped >build/tests.short; exit {0}"
 LONG = "echo long; echo 20 passed, 0 failed, 2 skipped >build/tests.long"
 
 
@@ -312,17 +313,25 @@ def ci(tree, short, long):
 
 
 @pytest.mark.parametrize("short, long, code, line", [
-    ("0", LONG, 0, "23 passed, 0 failed, 3 skipped"),
-    ("1", LONG, 1, "23 passed, 1 failed, 3 skipped"),
-    ("0", "exit 1", 1, "3 passed, 1 failed, 1 skipped"),
+    (SHORT.format(0), LONG, 0, "23 passed, 0 failed, 3 skipped"),
+    (SHORT.format(1), LONG, 1, "23 passed, 1 failed, 3 skipped"),
+    (SHORT.format(0), "exit 1", 1, "3 passed, 1 failed, 1 skipped"),
 ])
 def test_the_last_line_is_the_sum_over_both_parts(tree, short, long, code, line):
     process = ci(tree, short, long)
     assert process.communicate()[0].splitlines()[-1] == line and process.returncode == code
 
 
+def test_the_failures_of_the_short_part_stand_behind_the_long_part(tree):
+    write(tree, "one", "good", "bad")
+    process = ci(tree, f"KOLO_BUILD={tree}/build {sys.executable} {tree}/tests/run --part short", LONG)
+    lines = process.communicate()[0].splitlines()
+    assert lines[lines.index("long"):] == ["long", "FAILED  ext/one_test.c: bad", "", "21 passed, 1 failed, 2 skipped"]
+    assert process.returncode == 1
+
+
 def test_a_signal_ends_both_parts(tree):
-    process = ci(tree, "0", f"trap 'echo heard; exit 1' TERM; touch {tree}/here; while :; do sleep 0.1; done")
+    process = ci(tree, SHORT.format(0), f"trap 'echo heard; exit 1' TERM; touch {tree}/here; while :; do sleep 0.1; done")
     assert patience.until((tree / "here").exists, 60)
     process.terminate()
     lines = process.communicate()[0].splitlines()
