@@ -25,15 +25,19 @@ class Unit:
     missing: Path | None = None  # the program that should have been built
 
 
+# libclang gives its threads signal stacks of its own, which the address sanitizer would unmap as if they were its.
+# GCC 12 takes a library's thread-local memory for glibc 2.19's where its address is 16 bytes behind the beginning of a page,
+# and believes what stands before it: the thread sanitizer then wants a shadow for terabytes, and ASan's leak checker
+# crashes.
+SANITIZERS = {"ASAN_OPTIONS": "use_sigaltstack=0:intercept_tls_get_addr=0", "TSAN_OPTIONS": "intercept_tls_get_addr=0"}
+
+
 def environment(source):
     """Tests count the CPU's devices, on a machine with GPUs, too; but for those of the backend for GPUs, which find the
     shim by their RUNPATH, in which a sanitizer's dlopen() does not look."""
     if "backend/cuda" not in str(source):
-        # libclang gives its threads signal stacks of its own, which the address sanitizer would unmap as if they were its.
-        return {"ASAN_OPTIONS": "use_sigaltstack=0"} | os.environ | {"KOLO_DEVICES": "cpu"}
-    # GCC 12's leak checker keeps a table of the thread-local memory of libraries that dlopen() has opened, and crashes on
-    # a stale entry of it after nan_test.c. This option leaves the table empty.
-    return {"LD_LIBRARY_PATH": str(BUILD / "shim/lib"), "ASAN_OPTIONS": "intercept_tls_get_addr=0"} | os.environ
+        return SANITIZERS | os.environ | {"KOLO_DEVICES": "cpu"}
+    return SANITIZERS | {"LD_LIBRARY_PATH": str(BUILD / "shim/lib")} | os.environ
 
 
 def c_unit(source, part, under):
