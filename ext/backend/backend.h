@@ -31,8 +31,16 @@
     +(KOLO_OP_##name + 1u) * (KOLO_NAME_SUM(#name) + 37u * (unsigned)sizeof(ins) + 41u * (unsigned)sizeof(outs))
 #define KOLO_RULE_SUM(name, slots, function) +(KOLO_RULE_##name + 1u) * (KOLO_NAME_SUM(#name) + 43u * (slots))
 #define KOLO_LISTS_SUM                       (0u KOLO_OPS(KOLO_OP_SUM) KOLO_RULES(KOLO_RULE_SUM) + 47u * (unsigned)KOLO_FORMULA_KINDS)
-/* Raise the first number when a plugin must be compiled again: with each change of a struct of the seam. */
-#define KOLO_BACKEND_VERSION (11u << 24 | (KOLO_LISTS_SUM & 0xFFFFFFu))
+/* The sizes of the seam's structs, for the same reason: such a plugin would read other members. */
+#define KOLO_SIZE_SUM(number, type) (number##u * (unsigned)sizeof(type))
+#define KOLO_STRUCTS_SUM                                                                                               \
+    (KOLO_SIZE_SUM(53, kolo_backend) + KOLO_SIZE_SUM(59, kolo_stream_kind) + KOLO_SIZE_SUM(61, kolo_update_kind) +     \
+     KOLO_SIZE_SUM(67, kolo_update_job) + KOLO_SIZE_SUM(71, kolo_step_parameters) + KOLO_SIZE_SUM(73, kolo_call) +     \
+     KOLO_SIZE_SUM(79, kolo_device_information) + KOLO_SIZE_SUM(83, kolo_plan) + KOLO_SIZE_SUM(89, kolo_op) +          \
+     KOLO_SIZE_SUM(97, kolo_value))
+/* Raise the first number when one of these structs, or what a function of theirs does, changes without a change of
+ * these sums: plugins must then be compiled again. */
+#define KOLO_BACKEND_VERSION (12u << 24 | ((KOLO_LISTS_SUM + KOLO_STRUCTS_SUM) & 0xFFFFFFu))
 
 /* The arguments of a kernel: one microbatch. */
 typedef struct kolo_call {
