@@ -38,8 +38,8 @@
      KOLO_SIZE_SUM(67, kolo_update_job) + KOLO_SIZE_SUM(71, kolo_step_parameters) + KOLO_SIZE_SUM(73, kolo_call) +     \
      KOLO_SIZE_SUM(79, kolo_device_information) + KOLO_SIZE_SUM(83, kolo_plan) + KOLO_SIZE_SUM(89, kolo_op) +          \
      KOLO_SIZE_SUM(97, kolo_value))
-/* Raise the first number when one of these structs, or what a function of theirs does, changes without a change of
- * these sums: plugins must then be compiled again. */
+/* Raise the first number with each change of the seam that leaves these sums as they are, such as a new meaning of a
+ * member or another struct: plugins must then be compiled again. */
 #define KOLO_BACKEND_VERSION (12u << 24 | ((KOLO_LISTS_SUM + KOLO_STRUCTS_SUM) & 0xFFFFFFu))
 
 /* The arguments of a kernel: one microbatch. */

@@ -146,17 +146,17 @@ int MPI_Finalized(int *answer)
     return MPI_OK;
 }
 
-/* The error is the cell's, at its line. MPI's own message would pass through a daemon of its, which may lose it on a
- * busy machine (Open MPI 4.1 frees the buffer while it copies it: orte_rml_oob_send_buffer_nb). */
+/* Reports the error as the cell's, at its line. Open MPI's own message would pass through its daemon, which may lose
+ * the message on a busy machine (4.1 frees the buffer while it copies it: orte_rml_oob_send_buffer_nb). */
 static _Noreturn void refuse(const char *function, int code)
 {
     static char sentence[MISSING_SHOWN];
-    char words[512] = "an error of MPI's"; /* MPI_MAX_ERROR_STRING is 256 */
+    char words[512] = "MPI could not be started"; /* MPI_MAX_ERROR_STRING is 256 */
     int length = 0, (*describe)(int, char *, int *) = NULL;
     *(void **)&describe = real("PMPI_Error_string");
     if (describe && is_up()) describe(code, words, &length);
     snprintf(sentence, sizeof sentence, "%s: %s", function ? function : "MPI", words);
-    if (getpid() != running.process) fprintf(stderr, "%s\n", sentence); /* a child of a cell's has no line to report */
+    if (getpid() != running.process) fprintf(stderr, "%s\n", sentence); /* a forked child reports no line */
     running.missing = sentence;
     leave_refused(STATUS_REFUSED);
 }

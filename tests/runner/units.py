@@ -26,9 +26,9 @@ class Unit:
 
 
 # libclang gives its threads signal stacks of its own, which the address sanitizer would unmap as if they were its.
-# GCC 12 takes a library's thread-local memory for glibc 2.19's where its address is 16 bytes behind the beginning of a page,
-# and believes what stands before it: the thread sanitizer then wants a shadow for terabytes, and ASan's leak checker
-# crashes.
+# GCC 12's runtimes note the thread-local memory of libraries that dlopen() has opened, and both notes may be wrong. ASan's
+# leak checker crashes on a stale entry after nan_test.c. TSan reads a size from the bytes before the memory, if its address
+# is 16 bytes behind the beginning of a page; it could not map a shadow of that size in faults_test.c, and ended the test.
 SANITIZERS = {"ASAN_OPTIONS": "use_sigaltstack=0:intercept_tls_get_addr=0", "TSAN_OPTIONS": "intercept_tls_get_addr=0"}
 
 
